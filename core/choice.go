@@ -1,0 +1,108 @@
+package core
+
+// Basis says where a measure's value is from (SPEC §5).
+type Basis string
+
+const (
+	BasisOwn   Basis = "own"
+	BasisModel Basis = "model"
+	BasisAll   Basis = "all"
+	BasisToday Basis = "today"
+	BasisNone  Basis = "none"
+)
+
+// Measure is one figure of one provider and model. Value is absent where Basis
+// is none.
+type Measure struct {
+	Value       Opt[float64]
+	Jobs        int64        // of this provider and model, in this measure
+	Own         Opt[float64] // the median of those
+	ModelMedian Opt[float64] // the median of all jobs of the model
+	Basis       Basis
+}
+
+// Measures are the three figures of SPEC §5 for one provider and model.
+type Measures struct {
+	BaseLatency Measure // ms
+	Prefill     Measure // fresh input tokens per second
+	Output      Measure // output tokens per second
+}
+
+// Prediction is the wait of SPEC §6 in its terms, in ms. A term that needs a
+// measure which is absent makes it incomplete.
+type Prediction struct {
+	Base, Prefill, Output, Queue Opt[float64]
+	// Complete: every measure that the job needs is there.
+	Complete bool
+}
+
+// Wait is the sum of the terms; absent where the prediction is incomplete.
+func (p Prediction) Wait() Opt[float64] {
+	if !p.Complete {
+		return Opt[float64]{}
+	}
+	return Some(p.Queue.V + p.Base.V + p.Prefill.V + p.Output.V)
+}
+
+// FirstOutput is the predicted time to the first output.
+func (p Prediction) FirstOutput() Opt[float64] {
+	if !p.Complete {
+		return Opt[float64]{}
+	}
+	return Some(p.Queue.V + p.Base.V + p.Prefill.V)
+}
+
+// Candidate is an offer in the running.
+type Candidate struct {
+	Offer      *Offer
+	Estimate   Estimate
+	Charge     Money // fresh input, cached reads and expected output
+	Price      Money // uncached input and the requested output maximum: what prices are compared by
+	Prediction Prediction
+	TTFT       Opt[float64] // the live estimate, ms
+	OwnOutput  Measure      // output_tps: Own and Jobs are what "fastest" ranks by
+	Full       bool         // a node without a free slot
+}
+
+// Auction is what is known of all candidates together.
+type Auction struct {
+	TimeValue   Money // USD per hour
+	Complete    bool  // every candidate has a complete prediction
+	LowestTTFT  Opt[float64]
+	MedianTTFT  Opt[float64]
+	LowestPrice Money
+}
+
+// Rank is a strategy's word on one candidate: every lower tier first, then the
+// lower cost; ties by Tie, then Price, then the offer's id.
+type Rank struct {
+	Tier int
+	Cost float64
+	Tie  float64
+}
+
+// Strategy scores one candidate; false leaves it out. Ordering is not its
+// business. Implementations are pure and may be called concurrently.
+type Strategy interface {
+	Name() string
+	// RankedOn names what the order of this auction follows.
+	RankedOn(Auction) string
+	Score(*Job, Auction, Candidate) (Rank, bool)
+}
+
+// Refusal is the code of why an offer is not in the running, in the order of
+// SPEC §8.
+type Refusal string
+
+const (
+	RefusedModel    Refusal = "model_not_allowed"
+	RefusedPrice    Refusal = "over_price_cap"
+	RefusedContext  Refusal = "context_too_small"
+	RefusedOutput   Refusal = "output_too_small"
+	RefusedFeature  Refusal = "feature_missing"
+	RefusedFormat   Refusal = "format_not_spoken"
+	RefusedPaused   Refusal = "paused"
+	RefusedOut      Refusal = "breaker_open"
+	RefusedCapacity Refusal = "no_capacity"
+	RefusedOwn      Refusal = "own_offer"
+)

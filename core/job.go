@@ -1,0 +1,102 @@
+package core
+
+// Operation is what a call asks a provider to do.
+type Operation string
+
+const (
+	OpGenerate    Operation = "generate"     // chat completions, Responses, Messages, generateContent
+	OpCompletions Operation = "completions"  // the old /v1/completions
+	OpEmbeddings  Operation = "embeddings"   // vectors, no output tokens
+	OpCountTokens Operation = "count_tokens" // costs nothing, measures nothing
+)
+
+// Generates tells whether the operation writes output tokens.
+func (o Operation) Generates() bool { return o == OpGenerate || o == OpCompletions }
+
+// Feature is something a request asks for that not every offer has.
+type Feature uint8
+
+const (
+	FeatureTools Feature = 1 << iota
+	FeatureImages
+	FeatureSchema // a response format other than text
+	FeatureAudio
+	FeatureDocuments
+)
+
+// FeatureNames are the names of the features in configuration files, in the
+// order of their bits.
+var FeatureNames = [...]string{"tools", "images", "schema", "audio", "documents"}
+
+// Job is a request reduced to what choosing and charging need. The text of the
+// request stays in Body, which only an adapter reads.
+type Job struct {
+	Format    Format
+	Operation Operation
+	Model     Model // as the client asked for it
+	Streamed  bool  // asked for as a stream
+	// MaxOutput is the requested output maximum, absent where none was asked.
+	MaxOutput Opt[int64]
+	Features  Feature
+	// AskedUsage: the client asked for the usage chunk of a stream
+	// (stream_options.include_usage); other formats always report.
+	AskedUsage bool
+	// SSE: a Google stream was asked for with alt=sse; without it the stream is
+	// one JSON array.
+	SSE bool
+	// Body is the request as the client sent it: valid JSON with the required
+	// fields of its format, read once and never changed.
+	Body []byte
+	// PromptBytes is the size of the parts of Body that a model reads.
+	PromptBytes int
+	// Edits are the places of Body that a same-format upstream may need changed.
+	Edits Edits
+}
+
+// Edits are byte ranges of a Job's body, found while it was parsed, so that
+// changing one field leaves every other byte as it came.
+type Edits struct {
+	Model         Span // the value of the top-level "model"
+	StreamOptions Span // the value of the top-level "stream_options", where there is one
+	IncludeUsage  Span // the value of its "include_usage", where there is one
+	Open          int  // just behind the opening brace
+}
+
+// Span is a byte range; the zero Span is "not there".
+type Span struct{ From, To int }
+
+// Present tells whether the range is there.
+func (s Span) Present() bool { return s.To > s.From }
+
+// Estimate is what a job is expected to need at one offer.
+type Estimate struct {
+	Fresh  int64 // input tokens to be processed
+	Cached int64 // input tokens expected to be read from the cache
+	Output int64 // output tokens expected
+	// MaxOutput is the requested output maximum, or the offer's own.
+	MaxOutput int64
+}
+
+// Usage is what a provider reported or what was estimated. Input tokens are in
+// three parts that do not overlap: uncached, read from the cache, written to it.
+type Usage struct {
+	UncachedInput Opt[int64] `json:"uncached_input_tokens,omitzero"`
+	CacheRead     Opt[int64] `json:"cache_read_tokens,omitzero"`
+	// CacheWrite is all that was written; CacheWrite1h is a part of it.
+	CacheWrite   Opt[int64] `json:"cache_write_tokens,omitzero"`
+	CacheWrite1h Opt[int64] `json:"cache_write_1h_tokens,omitzero"`
+	// Output includes Reasoning.
+	Output    Opt[int64] `json:"output_tokens,omitzero"`
+	Reasoning Opt[int64] `json:"reasoning_tokens,omitzero"`
+}
+
+// Fresh is the input that had to be processed; absent where neither part is known.
+func (u Usage) Fresh() Opt[int64] {
+	if !u.UncachedInput.OK && !u.CacheWrite.OK {
+		return Opt[int64]{}
+	}
+	return Some(u.UncachedInput.V + u.CacheWrite.V)
+}
+
+// Input is all input, cache reads included.
+func (u Usage) Input() int64 { return u.UncachedInput.V + u.CacheRead.V + u.CacheWrite.V }

@@ -1,0 +1,153 @@
+package core
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// RequestHead is what a client's request says outside its body.
+type RequestHead struct {
+	Path   string // without the query
+	Query  url.Values
+	Header http.Header
+}
+
+// Adapter speaks one wire format, towards clients and towards providers. Its
+// methods hold no state and may be called concurrently.
+type Adapter interface {
+	Format() Format
+	// Parse reads a client's request into a Job: the facts only, nothing of the
+	// text. It refuses (Invalid, with the field) what a provider would refuse by
+	// the format's own rules: broken JSON, missing or mistyped required fields.
+	// The Job keeps body.
+	Parse(head RequestHead, body []byte) (*Job, error)
+	// Build makes the request for an offer of the same wire format: the job's
+	// bytes with only what must change changed. It sets the credential.
+	Build(ctx context.Context, job *Job, head RequestHead, offer *Offer) (*http.Request, error)
+	// Reader reads one upstream answer to job.
+	Reader(job *Job, offer *Offer) Reader
+	// Writer writes Headway's own words in the format, for one answer. The job
+	// may be nil where the request could not be parsed.
+	Writer(job *Job) Writer
+}
+
+// Reader says what an upstream's answer holds. One is made for each attempt and
+// used by one goroutine.
+type Reader interface {
+	// Split tells how the stream is cut into frames.
+	Split() Splitting
+	// Read looks at the next frame of a stream and says what it holds. It may
+	// replace frame.Raw by a repaired form (SPEC §13).
+	Read(frame *Frame) Mark
+	// ReadWhole looks at an unstreamed answer with a 2xx status. An error says
+	// that it is not an answer of the format.
+	ReadWhole(body []byte) error
+	// ReadError looks at an answer with another status; what it cannot read it
+	// leaves empty.
+	ReadError(status int, body []byte) UpstreamError
+	// Answer is what is known so far.
+	Answer() Answer
+}
+
+// Splitting is how a stream is cut into frames.
+type Splitting uint8
+
+const (
+	SplitSSE   Splitting = iota // server-sent events
+	SplitArray                  // the elements of one JSON array (Google without alt=sse)
+)
+
+// Writer writes Headway's own words in a client's format.
+type Writer interface {
+	// ErrorBody is an error as an unstreamed answer.
+	ErrorBody(*Error) []byte
+	// ErrorEvent is an error inside a stream that has begun.
+	ErrorEvent(*Error) []byte
+	// Fold takes the frames of a stream one by one; Folded is then the same
+	// answer as one JSON body, for a call that did not ask for a stream.
+	Fold(Frame)
+	Folded() ([]byte, error)
+	// Unfold makes a stream of an unstreamed answer, for a call that asked for
+	// one; each element is one frame.
+	Unfold(body []byte) ([][]byte, error)
+	// ContentType is that of an answer in the shape that was asked for.
+	ContentType() string
+}
+
+// Book keeps receipts. Implementations: embedded/store, and Memory for tests.
+type Book interface {
+	// Open notes that a call is about to be dispatched, so that it has a receipt
+	// whatever happens. It does not wait for a disk. An error (Unavailable) says
+	// that no receipt could be kept now: the call must not be dispatched.
+	Open(Intent) error
+	// Append hands a receipt over; it is durable a little later. It never
+	// blocks and never fails: room was made by Open. done, where not nil, is
+	// called once the receipt is durable.
+	Append(r *Receipt, done func())
+	// Receipt reads one durable receipt. NotFound: there is none. Unavailable:
+	// there is one that cannot be read.
+	Receipt(CallID) (*Receipt, error)
+	// Receipts reads durable receipts in the order of their ids, from from
+	// (included) to to (excluded), either zero for no bound, until yield
+	// returns false. newest reverses the order. A record that cannot be read
+	// ends it with an error (Unavailable).
+	Receipts(from, to time.Time, newest bool, yield func(*Receipt) bool) error
+	// JobCalls gives the ids of a job's calls, oldest first.
+	JobCalls(JobID) ([]CallID, error)
+	// Healthy is nil while receipts can be made durable.
+	Healthy() error
+}
+
+// Intent is what is known of a call before it is dispatched: enough for a
+// receipt with outcome lost.
+type Intent struct {
+	ID        CallID     `json:"id"`
+	Job       JobID      `json:"job"`
+	Step      string     `json:"step,omitempty"`
+	Kind      CallKind   `json:"kind"`
+	At        time.Time  `json:"at"`
+	Key       KeyID      `json:"key,omitempty"`
+	Owner     string     `json:"owner,omitempty"`
+	Model     Model      `json:"model"`
+	Offer     OfferID    `json:"offer,omitempty"`
+	Provider  ProviderID `json:"provider,omitempty"`
+	Operation Operation  `json:"operation,omitempty"`
+	Format    Format     `json:"format,omitempty"`
+	Streamed  bool       `json:"streamed,omitempty"`
+}
+
+// Vault keeps small named records that operators make (keys, providers, pauses)
+// and the day sketches. Put is durable when it returns.
+type Vault interface {
+	Get(kind, name string) ([]byte, error) // nil, nil: there is none
+	Put(kind, name string, value []byte) error
+	Delete(kind, name string) error
+	All(kind string, yield func(name string, value []byte) bool) error
+}
+
+// Recorder is told of each receipt by the one goroutine that makes receipts
+// durable, in order and once, so that what it derives from them is stored in
+// the same transaction.
+type Recorder interface {
+	// Record takes one receipt.
+	Record(r *Receipt)
+	// Changed gives the values that changed since it was last asked.
+	Changed() []Record
+}
+
+// Record is one named value for the Vault.
+type Record struct {
+	Kind, Name string
+	Value      []byte
+}
+
+// Dialer makes the round trip of an attempt: a provider's transport, or a node's.
+type Dialer interface {
+	RoundTripper(*Provider) (http.RoundTripper, error)
+}
+
+// Closer is what main closes on the way out.
+type Closer = io.Closer
