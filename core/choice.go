@@ -74,11 +74,14 @@ type Auction struct {
 }
 
 // Rank is a strategy's word on one candidate: every lower tier first, then the
-// lower cost; ties by Tie, then Price, then the offer's id.
+// lower cost; ties by Price, then Tie, then the offer's id. Price is money
+// because money is compared exactly: the charge where a strategy weighs charges,
+// the candidate's Price where it compares prices.
 type Rank struct {
-	Tier int
-	Cost float64
-	Tie  float64
+	Tier  int
+	Cost  float64
+	Price Money
+	Tie   float64
 }
 
 // Strategy scores one candidate; false leaves it out. Ordering is not its
@@ -105,4 +108,5 @@ const (
 	RefusedOut      Refusal = "breaker_open"
 	RefusedCapacity Refusal = "no_capacity"
 	RefusedOwn      Refusal = "own_offer"
+	RefusedStrategy Refusal = "left_out" // the strategy's own word, after all of the above
 )
