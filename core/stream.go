@@ -50,9 +50,12 @@ type Answer struct {
 	// Contradiction tells that the report disagrees with itself about output:
 	// output speeds are then absent.
 	Contradiction bool
-	Finish        string // as reported; "" where none came
-	Figures       ServerFigures
-	Err           *UpstreamError
+	// OutputBytes is the size of the output text seen, of every kind, for an
+	// estimate where no usage is reported.
+	OutputBytes int
+	Finish      string // as reported; "" where none came
+	Figures     ServerFigures
+	Err         *UpstreamError
 }
 
 // ServerFigures are the model server's own times of a call, untouched.
