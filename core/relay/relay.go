@@ -1,0 +1,305 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"headway/core"
+)
+
+// ErrNoAnswer says that a stream ended before any output and without its
+// format's finish.
+var ErrNoAnswer = errors.New("the stream ended before any output")
+
+// ErrCut says that a stream ended after output without its format's finish.
+var ErrCut = errors.New("the stream ended without its finish")
+
+// ErrClient wraps what went wrong while writing to the client.
+var ErrClient = errors.New("the client could not be written to")
+
+// afterEnd is how long a body may stay open behind its format's end marker.
+const afterEnd = 2 * time.Second
+
+// Sink is the client's side. The first Write sends the status and headers.
+type Sink interface {
+	Write(p []byte) error
+	Flush() error
+}
+
+// Pump relays the stream of one attempt: it reads, lets the Reader classify,
+// stamps the marks, and writes what came to the client, one flush for each
+// read. Frames before the first output are held back (SPEC §9), so that an
+// attempt that fails before it has said anything has sent nothing.
+type Pump struct {
+	Body     io.Reader
+	Split    *Splitter
+	Reader   core.Reader
+	Sink     Sink
+	Clock    core.Clock
+	Watch    *Watch
+	Hold     time.Duration // longest hold-back, from the first frame that is no comment
+	Withhold bool          // keep usage-only frames from the client
+	// Fold, where set, takes the frames in place of the client: the call did not
+	// ask for a stream.
+	Fold func(core.Frame)
+	Line *core.Timeline
+
+	Events     int64 // frames with data
+	TextDeltas int64 // frames with visible text
+	Arrivals   Arrivals
+
+	mu       sync.Mutex // guards the fields below against the hold timer
+	held     []byte
+	holding  *time.Timer
+	released bool // what was held has gone out
+	sent     bool // bytes have been written to the client
+	broken   error
+
+	finished bool // the format's finish was seen
+	ended    bool // its end marker was
+	failed   bool // an error was, in the stream
+	bare     bool // and the client has not been given it
+}
+
+// End is how a stream ended.
+type End struct {
+	Outcome core.Outcome
+	Err     error // why, where Outcome is not Settled
+	Sent    bool  // bytes have reached the client
+	// Untold: bytes have reached the client but it has not been told of the
+	// error: an error event must follow.
+	Untold bool
+}
+
+// Run relays until the body ends. ctx is the attempt's: its cause tells a time
+// limit from a client that left.
+func (p *Pump) Run(ctx context.Context) End {
+	end := p.pump(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.holding != nil {
+		p.holding.Stop()
+	}
+	p.released = true // a hold timer that fires now finds nothing to do
+	end.Sent = p.sent
+	end.Untold = p.sent && end.Outcome != core.Settled && (!p.failed || p.bare) && p.broken == nil
+	return end
+}
+
+func (p *Pump) pump(ctx context.Context) End {
+	for {
+		room, err := p.Split.Room()
+		if err != nil {
+			return p.end(ctx, err)
+		}
+		n, err := p.Body.Read(room)
+		at := p.Clock()
+		if n > 0 {
+			p.Watch.Alive(at)
+			p.Split.Filled(n)
+			if werr := p.take(at); werr != nil {
+				return p.clientEnd(werr)
+			}
+		}
+		if err != nil {
+			p.Line.T6 = at
+			if err == io.EOF {
+				if werr := p.rest(at); werr != nil {
+					return p.clientEnd(werr)
+				}
+			}
+			return p.end(ctx, err)
+		}
+	}
+}
+
+// take handles the frames of one read.
+func (p *Pump) take(at time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var f core.Frame
+	output := false
+	for p.Split.Next(&f) {
+		f.At = at
+		mark := p.stamp(&f, at)
+		output = output || mark.Output()
+		p.pass(&f, mark)
+	}
+	if output {
+		p.Arrivals.Add(at)
+	}
+	return p.settleRead(at)
+}
+
+// rest handles what is left behind the last complete frame.
+func (p *Pump) rest(at time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var f core.Frame
+	if !p.Split.Rest(&f) {
+		return nil
+	}
+	f.At = at
+	mark := p.stamp(&f, at)
+	if mark.Output() {
+		p.Arrivals.Add(at)
+	}
+	// Half an event, cut off, is not passed on: an error event will follow it.
+	if mark != 0 || p.finished || p.ended {
+		p.pass(&f, mark)
+	}
+	return p.settleRead(at)
+}
+
+// stamp lets the reader classify a frame and sets the marks of the timeline.
+func (p *Pump) stamp(f *core.Frame, at time.Time) core.Mark {
+	if len(f.Data) > 0 {
+		p.Events++
+		if p.Line.T3.IsZero() {
+			p.Line.T3 = at
+		}
+	}
+	mark := p.Reader.Read(f)
+	if mark.Output() {
+		if p.Line.T4.IsZero() {
+			p.Line.T4 = at
+			p.Watch.Fix(time.Time{}, nil)
+		}
+		p.Line.TL = at
+	}
+	if mark.Has(core.MarkText) {
+		p.TextDeltas++
+		if p.Line.T5.IsZero() {
+			p.Line.T5 = at
+		}
+	}
+	p.finished = p.finished || mark.Has(core.MarkFinish)
+	if mark.Has(core.MarkError) {
+		p.failed = true
+	}
+	if mark.Has(core.MarkEnd|core.MarkError) && !p.ended {
+		p.ended = mark.Has(core.MarkEnd)
+		p.Watch.Idle(at, afterEnd)
+	}
+	return mark
+}
+
+// pass sends a frame towards the client.
+func (p *Pump) pass(f *core.Frame, mark core.Mark) {
+	switch {
+	case p.Fold != nil:
+		p.Fold(*f)
+	case p.Withhold && mark.Has(core.MarkUsageOnly):
+	case mark.Has(core.MarkError) && bytes.Equal(bytes.TrimSpace(f.Raw), f.Data):
+		p.bare = true // a client reads events; this is none
+	case p.released:
+		p.write(f.Raw)
+	default:
+		p.held = append(p.held, f.Raw...)
+	}
+}
+
+// settleRead decides at the end of a read whether what is held may go out, and
+// flushes.
+func (p *Pump) settleRead(at time.Time) error {
+	if p.Fold != nil {
+		return nil
+	}
+	if !p.released && (!p.Line.T4.IsZero() || (p.finished || p.ended) && !p.failed) {
+		p.release()
+	}
+	if !p.released && p.holding == nil && !p.Line.T3.IsZero() {
+		p.holding = time.AfterFunc(p.Hold-at.Sub(p.Line.T3), p.holdOver)
+	}
+	if p.released {
+		p.flush()
+	}
+	return p.broken
+}
+
+// holdOver runs when the longest hold-back is over.
+func (p *Pump) holdOver() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.released || p.failed {
+		return
+	}
+	p.release()
+	p.flush()
+}
+
+func (p *Pump) release() {
+	p.released = true
+	p.Watch.Fix(time.Time{}, nil) // something was sent: no other offer can answer
+	if len(p.held) > 0 {
+		p.write(p.held)
+		p.held = nil
+	}
+}
+
+func (p *Pump) write(b []byte) {
+	if p.broken == nil {
+		p.sent = true
+		p.broken = p.Sink.Write(b)
+	}
+}
+
+func (p *Pump) flush() {
+	if p.broken == nil {
+		p.broken = p.Sink.Flush()
+	}
+}
+
+// end decides how a stream ended that stopped with err.
+func (p *Pump) end(ctx context.Context, err error) End {
+	if p.Line.T6.IsZero() {
+		p.Line.T6 = p.Clock()
+	}
+	output := !p.Line.T4.IsZero()
+	cause := context.Cause(ctx)
+	switch {
+	case p.failed:
+		return End{Outcome: core.Failed, Err: p.streamError()}
+	case p.ended || p.finished:
+		return End{Outcome: core.Settled}
+	case cause != nil && TimeLimit(cause):
+		return End{Outcome: core.TimedOut, Err: cause}
+	case cause != nil:
+		return End{Outcome: core.ClientGone, Err: cause}
+	case err != io.EOF && err != io.ErrUnexpectedEOF && !output:
+		return End{Outcome: core.Failed, Err: err}
+	case output && err == ErrEventTooLarge:
+		return End{Outcome: core.Truncated, Err: err}
+	case output:
+		return End{Outcome: core.Truncated, Err: ErrCut}
+	}
+	return End{Outcome: core.Failed, Err: ErrNoAnswer}
+}
+
+// streamError is the error that the stream reported.
+func (p *Pump) streamError() error {
+	if e := p.Reader.Answer().Err; e != nil {
+		return &StreamError{*e}
+	}
+	return ErrNoAnswer
+}
+
+// StreamError is an error that came inside a stream.
+type StreamError struct{ core.UpstreamError }
+
+// Error names the kind alone: the text is the caller's.
+func (e *StreamError) Error() string { return "the upstream reported an error in its stream" }
+
+// clientEnd decides how a stream ended that could not be written on.
+func (p *Pump) clientEnd(err error) End {
+	p.Line.T6 = p.Clock()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return End{Outcome: core.ClientStalled, Err: ErrClient}
+	}
+	return End{Outcome: core.ClientGone, Err: ErrClient}
+}
