@@ -56,6 +56,9 @@ type Answer struct {
 	Finish      string // as reported; "" where none came
 	Figures     ServerFigures
 	Err         *UpstreamError
+	// Repaired is an unstreamed answer in a form that official SDKs can read
+	// (SPEC §13); nil where it may be passed on as it came.
+	Repaired []byte
 }
 
 // ServerFigures are the model server's own times of a call, untouched.
