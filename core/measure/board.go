@@ -1,0 +1,306 @@
+package measure
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"headway/core"
+)
+
+const (
+	// keepDays is how long day sketches are kept, for charts.
+	keepDays = 35
+	// clockCheck is how often Run looks at the clock besides: timers do not see
+	// a clock that was set.
+	clockCheck = time.Minute
+	// refreshEvery is the least time between two refreshes of today's values.
+	refreshEvery = 250 * time.Millisecond
+)
+
+// Board is what a router knows of its providers: it is told of every receipt
+// (core.Recorder), keeps a sketch per day, provider, model and measure in the
+// vault, and answers with the medians of the window. Measures and TTFT take no
+// lock and may be called from anywhere; Record and Changed are called by the one
+// goroutine that writes receipts.
+type Board struct {
+	clock  core.Clock
+	vault  core.Vault
+	view   atomic.Pointer[view]
+	recent *recent
+	late   atomic.Int64
+	wake   chan struct{} // holds one token while today's values are behind
+
+	// mu guards the fields below, which Record changes and refresh reads.
+	mu        sync.Mutex
+	days      map[day]*daySketches
+	dirty     map[entry]*Sketch
+	dirtyTTFT map[core.OfferID]bool
+	strict    *span // of the window that ends at strictTo
+	strictTo  day
+	partial   bool // strict has no jobs at all for some measure
+}
+
+// daySketches are what was settled on one day.
+type daySketches struct {
+	pairs  map[Pair]*sketches
+	errors map[core.OfferID]*Sketch
+}
+
+// NewBoard reads what an earlier Board left in the vault and has its first
+// snapshot when it returns. It fails where the vault does (the vault's error) and
+// where a record cannot be read (core.Unavailable).
+func NewBoard(clock core.Clock, vault core.Vault) (*Board, error) {
+	b := &Board{
+		clock: clock, vault: vault,
+		recent:    newRecent(),
+		wake:      make(chan struct{}, 1),
+		days:      map[day]*daySketches{},
+		dirty:     map[entry]*Sketch{},
+		dirtyTTFT: map[core.OfferID]bool{},
+	}
+	if err := b.load(); err != nil {
+		return nil, err
+	}
+	b.refresh()
+	return b, nil
+}
+
+// Record takes one receipt: its values into the sketches of the day on which it
+// was settled, its first token into the offer's live estimate, its prediction
+// error into the offer's. What settled on a day that the window already has
+// counts on today's instead, so that a published median never changes, and
+// raises Late.
+func (b *Board) Record(r *core.Receipt) {
+	v := valuesOf(r)
+	wrong, predicted := errorOf(r)
+	first := firstToken(r)
+	if r.Provider == "" || r.Model == "" || v == (values{}) && !predicted && !first.OK {
+		return
+	}
+	now := b.clock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if first.OK {
+		b.recent.fold(r.Offer, first.V, r.SettledAt)
+		b.dirtyTTFT[r.Offer] = true
+	}
+	if v == (values{}) && !predicted {
+		return
+	}
+	d := dayOf(r.SettledAt)
+	if d <= sealed(now) {
+		d = dayOf(now)
+		b.late.Add(1)
+	}
+	for m, v := range v {
+		if v > 0 {
+			b.count(entry{day: d, what: measureNames[m], pair: Pair{r.Provider, r.Model}}, v)
+		}
+	}
+	if predicted {
+		b.count(entry{day: d, what: predictionError, offer: r.Offer}, wrong)
+	}
+	if b.partial {
+		select {
+		case b.wake <- struct{}{}:
+		default: // Run has yet to take the last one
+		}
+	}
+}
+
+// count adds to one sketch; the caller holds mu.
+func (b *Board) count(e entry, v int64) {
+	s := b.sketch(e)
+	s.Add(v)
+	b.dirty[e] = s
+}
+
+// firstToken is the sample of a live estimate: of settled, streamed, real calls.
+func firstToken(r *core.Receipt) core.Opt[float64] {
+	if !counts(r) || r.Offer == "" || !r.Streamed || !r.Timing.FirstToken.OK || !(r.Timing.FirstToken.V > 0) {
+		return core.Opt[float64]{}
+	}
+	return r.Timing.FirstToken
+}
+
+// Changed gives the records that changed since it was last asked, to be stored
+// together with the receipts that changed them.
+func (b *Board) Changed() []core.Record {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []core.Record
+	for e, s := range b.dirty {
+		out = append(out, core.Record{Kind: kindDay, Name: e.name(), Value: s.Append(nil)})
+	}
+	for o := range b.dirtyTTFT {
+		value, _ := json.Marshal(b.recent.sample(o)) // a finite number and a time: never fails
+		out = append(out, core.Record{Kind: kindTTFT, Name: string(o), Value: value})
+	}
+	clear(b.dirty)
+	clear(b.dirtyTTFT)
+	return out
+}
+
+// Run swaps the snapshot once per UTC day at 01:00, follows a clock that was set
+// within a minute, and brings today's values up to date as jobs settle, at most
+// four times a second. It returns nil when ctx ends.
+func (b *Board) Run(ctx context.Context) error {
+	last := b.refresh().to
+	for {
+		if !b.wait(ctx, clockCheck, b.wake) {
+			return nil
+		}
+		to := b.refresh().to
+		if to == last+1 {
+			// Only as days pass: a clock that jumped must not cost a week of data.
+			b.drop(dayOf(b.clock()) - keepDays)
+		}
+		last = to
+		if !b.wait(ctx, refreshEvery, nil) {
+			return nil
+		}
+	}
+}
+
+// wait ends after a time, at the next 01:00 UTC or with wake, whichever is
+// first; false: ctx ended.
+func (b *Board) wait(ctx context.Context, most time.Duration, wake <-chan struct{}) bool {
+	now := b.clock()
+	roll := (sealed(now) + 2).start().Add(joinsAfter)
+	timer := time.NewTimer(min(most, roll.Sub(now)))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+	case <-wake:
+	}
+	return true
+}
+
+// refresh makes the snapshot that the clock asks for and swaps it in. Everything
+// it needs is in memory, so it cannot fail.
+func (b *Board) refresh() *view {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.clock()
+	if to := sealed(now); b.strict == nil || to != b.strictTo {
+		b.strict, b.strictTo = b.span(to-windowDays+1, to), to
+		b.partial = slices.ContainsFunc(b.strict.all[:], func(m median) bool { return m.jobs == 0 })
+	}
+	today := &span{}
+	if b.partial {
+		today = b.span(b.strictTo+1, dayOf(now))
+	}
+	v := newView(b.strictTo, b.strict, today)
+	b.view.Store(v)
+	return v
+}
+
+// span merges the days from and to and between; the caller holds mu.
+func (b *Board) span(from, to day) *span {
+	var days []map[Pair]*sketches
+	for d, s := range b.days {
+		if d >= from && d <= to {
+			days = append(days, s.pairs)
+		}
+	}
+	return newSpan(days)
+}
+
+// drop forgets the days before oldest. Where the vault does not take it the day
+// stays and is tried again with the next roll.
+func (b *Board) drop(oldest day) {
+	b.mu.Lock()
+	stale := map[day][]string{}
+	for d, s := range b.days {
+		if d >= oldest {
+			continue
+		}
+		for p, of := range s.pairs {
+			for m := range of {
+				if of[m].Jobs() > 0 {
+					stale[d] = append(stale[d], entry{day: d, what: measureNames[m], pair: p}.name())
+				}
+			}
+		}
+		for o := range s.errors {
+			stale[d] = append(stale[d], entry{day: d, what: predictionError, offer: o}.name())
+		}
+	}
+	b.mu.Unlock()
+	for d, names := range stale {
+		if slices.ContainsFunc(names, func(name string) bool { return b.vault.Delete(kindDay, name) != nil }) {
+			continue
+		}
+		b.mu.Lock()
+		delete(b.days, d)
+		b.mu.Unlock()
+	}
+}
+
+// Measures are the figures of a provider and model in the snapshot; those of the
+// model or of all where that pair has no jobs.
+func (b *Board) Measures(p core.ProviderID, m core.Model) core.Measures {
+	return *b.view.Load().measures(p, m)
+}
+
+// TTFT is the live estimate of an offer's first token in ms; absent where no
+// streamed call settled in the last 24 hours.
+func (b *Board) TTFT(o core.OfferID) core.Opt[float64] { return b.recent.get(o, b.clock()) }
+
+// Rows are the measures of every pair that has jobs in the window or since, and
+// of those given, up to date to the last receipt, in the order of provider and
+// model.
+func (b *Board) Rows(known []Pair) []Row {
+	v := b.refresh()
+	return rows(slices.Concat(known, v.pairs), func(p Pair) core.Measures {
+		return *v.measures(p.Provider, p.Model)
+	})
+}
+
+// Window are the days of the snapshot.
+func (b *Board) Window() Window { return windowTo(b.view.Load().to) }
+
+// Late counts the receipts since the start that came after their day had joined
+// the window.
+func (b *Board) Late() int64 { return b.late.Load() }
+
+// PredictionError is how far the predicted waits of an offer were off: |predicted
+// − actual| ÷ actual, so 0.25 is a quarter.
+type PredictionError struct {
+	Jobs   int64   `json:"jobs"`
+	Median float64 `json:"median"`
+	P90    float64 `json:"p90"`
+}
+
+// Errors are the prediction errors of every offer that has any, over the window
+// and what settled since.
+func (b *Board) Errors() map[core.OfferID]PredictionError {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.clock()
+	from, to := sealed(now)-windowDays+1, dayOf(now)
+	merged := map[core.OfferID]*Sketch{}
+	for d, s := range b.days {
+		if d < from || d > to {
+			continue
+		}
+		for o, e := range s.errors {
+			made(merged, o).Merge(e)
+		}
+	}
+	out := map[core.OfferID]PredictionError{}
+	for o, s := range merged {
+		out[o] = PredictionError{
+			Jobs:   s.Jobs(),
+			Median: float64(s.Median()) / errorPrecision,
+			P90:    float64(s.Quantile(900)) / errorPrecision,
+		}
+	}
+	return out
+}
