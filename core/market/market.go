@@ -1,0 +1,168 @@
+// Package market decides which offer takes a call: it finds the offers of the
+// model, puts each through the filters of SPEC §8, predicts what the rest would
+// cost and how long they would take, and lets a strategy rank them (SPEC §7).
+// Every offer leaves either a place in the order or a reason.
+//
+// A decision is a function of its [Query] and of how the offers stand at that
+// moment ([State], [Account]); the catalogue itself never changes.
+package market
+
+import (
+	"time"
+
+	"headway/core"
+	"headway/core/measure"
+)
+
+// Board is what the market reads of the measures; core/measure has it.
+type Board interface {
+	// Measures are the three figures of a provider and model.
+	Measures(core.ProviderID, core.Model) core.Measures
+	// TTFT is an offer's live first-token estimate in ms.
+	TTFT(core.OfferID) core.Opt[float64]
+}
+
+// Query is one call that needs an offer. All but Key and TimeValue are required.
+type Query struct {
+	Job       *core.Job
+	Key       *core.Key // nil: no restrictions of a key, as for Headway's own calls
+	Settings  *core.Settings
+	Catalogue *Catalogue
+	Board     Board
+	Strategy  core.Strategy
+	// TimeValue is what this call says an hour of waiting is worth, in USD;
+	// absent: what its key says, else the routing.
+	TimeValue core.Opt[core.Money]
+	Now       time.Time
+}
+
+// Pick is one offer in the running.
+type Pick struct {
+	*core.Candidate
+	Entry *Entry
+	Rank  core.Rank
+}
+
+// Choice is what was decided: who is in the running, the best first, and who is
+// not and why.
+type Choice struct {
+	Picks    []Pick
+	Refused  []Refused
+	RankedOn string
+	Auction  core.Auction
+
+	strategy string
+}
+
+// Decide ranks the offers of a job's model. The errors: NotFound for an unknown
+// model; Forbidden where the lists of the key or the routing keep it from the
+// caller; Invalid, naming the field, where only the request itself stands in the
+// way (too long, asks for too much or for what no offer has, or in a format that
+// none speaks); NoOffer with RetryAfter and the count by reason for the rest.
+// Where the model is known the Choice is there even with an error, for its
+// refusals.
+func Decide(q Query) (*Choice, error) {
+	entries := q.Catalogue.Lookup(q.Job.Model)
+	if len(entries) == 0 {
+		return nil, unknown(&q)
+	}
+	choice := &Choice{strategy: q.Strategy.Name()}
+	cands := make([]core.Candidate, 0, len(entries))
+	var room [stackOffers]*Entry
+	of := room[:0] // the entry of each candidate
+	for _, e := range entries {
+		est := Estimate(q.Job, e.Offer)
+		if r, no := refuse(&q, e, est); no {
+			choice.Refused = append(choice.Refused, r)
+			continue
+		}
+		cands = append(cands, core.Candidate{Offer: e.Offer, Estimate: est})
+		of = append(of, e)
+	}
+	evenMaximum(q.Job, cands)
+	kept := 0
+	for i := range cands {
+		if price(&cands[i], q.Job.Operation) != nil {
+			// More than money can count is more than any cap allows.
+			choice.Refused = append(choice.Refused, Refused{Entry: of[i], Reason: core.RefusedPrice})
+			continue
+		}
+		cands[kept], of[kept] = cands[i], of[i]
+		measured(&cands[kept], of[kept], q.Board)
+		kept++
+	}
+	cands = cands[:kept]
+
+	choice.Auction = newAuction(timeValue(&q), cands)
+	choice.RankedOn = q.Strategy.RankedOn(choice.Auction)
+	var places [stackOffers]ranked
+	sorted := order(q.Job, choice.Auction, q.Strategy, cands, places[:0])
+	choice.Picks = make([]Pick, len(sorted))
+	for i, r := range sorted {
+		choice.Picks[i] = Pick{Candidate: &cands[r.at], Entry: of[r.at], Rank: r.rank}
+	}
+	if len(sorted) < len(cands) {
+		choice.leaveOut(cands, of)
+	}
+	if len(choice.Picks) == 0 {
+		return choice, noneLeft(&q, choice.Refused)
+	}
+	return choice, nil
+}
+
+// measured fills in what is known of how fast a candidate is.
+func measured(c *core.Candidate, e *Entry, b Board) {
+	m := b.Measures(c.Offer.Provider.ID, c.Offer.Model)
+	var wait core.Opt[float64]
+	if queue := e.State.queue.Load(); queue != nil {
+		wait, c.Full = queue.Wait, queue.Full
+	}
+	c.Prediction = measure.Predict(c.Estimate, m, wait)
+	c.TTFT = b.TTFT(c.Offer.ID)
+	c.OwnOutput = m.Output
+}
+
+func timeValue(q *Query) core.Money {
+	if q.TimeValue.OK {
+		return q.TimeValue.V
+	}
+	if q.Key != nil {
+		return q.Key.TimeValue.Or(q.Settings.Routing.TimeValue)
+	}
+	return q.Settings.Routing.TimeValue
+}
+
+// leaveOut keeps the reason of the candidates that the strategy did not rank.
+func (c *Choice) leaveOut(cands []core.Candidate, of []*Entry) {
+	picked := make(map[core.OfferID]bool, len(c.Picks))
+	for _, p := range c.Picks {
+		picked[p.Offer.ID] = true
+	}
+	for i := range cands {
+		if !picked[cands[i].Offer.ID] {
+			c.Refused = append(c.Refused, Refused{Entry: of[i], Reason: core.RefusedStrategy})
+		}
+	}
+}
+
+// Decision is the choice as a receipt keeps it: every offer, those in the
+// running in order with the figures that ranked them, then the others with their
+// reasons. score_usd is there where charge and wait were what ranked.
+func (c *Choice) Decision() *core.Decision {
+	d := &core.Decision{Strategy: c.strategy, RankedOn: c.RankedOn, TimeUSD: core.Some(c.Auction.TimeValue),
+		Offers: make([]core.Ranked, 0, len(c.Picks)+len(c.Refused))}
+	for _, p := range c.Picks {
+		r := core.Ranked{Offer: p.Offer.ID, Charge: core.Some(p.Charge), PredictedWait: p.Prediction.Wait(), TTFT: p.TTFT,
+			Terms: core.Terms{Base: p.Prediction.Base, Prefill: p.Prediction.Prefill,
+				Output: p.Prediction.Output, Queue: p.Prediction.Queue},
+			Fresh: core.Some(p.Estimate.Fresh), Cached: core.Some(p.Estimate.Cached), Output: core.Some(p.Estimate.Output)}
+		if c.RankedOn == rankedOnPriceAndWait {
+			r.Score = core.Some(score(c.Auction, *p.Candidate))
+		}
+		d.Offers = append(d.Offers, r)
+	}
+	for _, r := range c.Refused {
+		d.Offers = append(d.Offers, core.Ranked{Offer: r.Entry.Offer.ID, Refused: r.Reason})
+	}
+	return d
+}
