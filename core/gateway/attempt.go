@@ -1,0 +1,290 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+
+	"headway/core"
+	"headway/core/market"
+	"headway/core/relay"
+)
+
+// try is one attempt with what the rest of the call needs to know of it.
+type try struct {
+	core.Attempt
+	pick     *market.Pick
+	line     core.Timeline
+	conn     *connection
+	result   core.Answer
+	inFlight int64 // other calls at the offer at dispatch
+	streamed bool  // the answer came as a stream to a call that asked for one
+	events   int64
+	texts    int64
+	arrivals int64
+
+	next       bool // nothing was sent, another offer may answer
+	tooLong    bool // the prompt was too long for this offer
+	retryAfter core.Opt[time.Duration]
+	err        *core.Error // what the client is owed, if nothing else answers
+	pass       *passed     // the upstream's own answer, to go back as it is
+}
+
+// passed is an upstream's answer that goes back to the client as it is.
+type passed struct {
+	header http.Header
+	body   []byte
+}
+
+// answer is the error that the client is still owed.
+func (t *try) answer() error {
+	if t.err == nil {
+		return nil
+	}
+	return t.err
+}
+
+// attempt is one try of the call at one offer: build (t1), dispatch, headers
+// (t2), then the answer (t3 to t6). more tells whether another offer is left.
+func (c *call) attempt(pick *market.Pick, more bool) (t try) {
+	g, lim := c.g, &c.setup.Settings.Limits
+	t = try{pick: pick, inFlight: pick.Entry.State.InFlight() - 1, line: core.Timeline{T0: c.t0}, conn: &connection{}}
+	t.Offer = pick.Offer.ID
+
+	ctx, cancel := context.WithCancelCause(c.r.Context())
+	defer cancel(nil)
+	req, err := c.adapter.Build(t.conn.trace(ctx, g.Clock), c.job, c.head, pick.Offer)
+	if err != nil {
+		return c.failed(t, verdict{word: "build", counts: false, next: true}, err)
+	}
+	transport, err := g.Dialer.RoundTripper(pick.Offer.Provider)
+	if err != nil {
+		return c.failed(t, verdict{word: "address", counts: false, next: true}, err)
+	}
+
+	t.line.T1 = g.Clock()
+	limit, cause := lim.HeaderTimeout, relay.ErrHeaders
+	first := c.firstOutputLimit(pick, more)
+	if first > 0 && first < limit {
+		limit, cause = first, relay.ErrFirstOutput
+	}
+	watch := relay.NewWatch(g.Clock, cancel, t.line.T1, limit, cause)
+	defer watch.Stop()
+
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.line.T6 = g.Clock()
+		return c.broke(ctx, t, err)
+	}
+	defer resp.Body.Close()
+	t.line.T2 = g.Clock()
+	t.Status = resp.StatusCode
+	if first > 0 {
+		watch.Fix(t.line.T1.Add(first), relay.ErrFirstOutput)
+	} else {
+		watch.Fix(time.Time{}, nil)
+	}
+	watch.Idle(t.line.T2, lim.StreamIdle)
+
+	if err := decode(resp); err != nil {
+		return c.failed(t, verdict{word: "encoding", counts: true, next: true}, err)
+	}
+	reader := c.adapter.Reader(c.job, pick.Offer)
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return c.refusedBy(ctx, t, resp, reader)
+	}
+	if c.job.Streamed && streams(resp) {
+		return c.stream(ctx, t, resp, reader, watch)
+	}
+	return c.whole(ctx, t, resp, reader)
+}
+
+// firstOutputLimit is the time limit of SPEC §6, 0 for none: it needs a complete
+// prediction and another offer, and holds only while nothing has been sent.
+func (c *call) firstOutputLimit(p *market.Pick, more bool) time.Duration {
+	predicted := p.Prediction.FirstOutput()
+	if !c.job.Streamed || !more || !predicted.OK {
+		return 0
+	}
+	lim := &c.setup.Settings.Limits
+	return max(lim.FirstOutputMin, time.Duration(predicted.V*lim.FirstOutputFactor*float64(time.Millisecond)))
+}
+
+// streams tells whether an answer comes as a stream. Some servers name no type,
+// or a wrong one: then its first byte tells.
+func streams(resp *http.Response) bool {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if kind == "text/event-stream" {
+		return true
+	}
+	b := bufio.NewReaderSize(resp.Body, 4<<10)
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{b, resp.Body}
+	for n := 1; ; n++ {
+		head, err := b.Peek(n)
+		if err != nil {
+			return false
+		}
+		switch head[n-1] {
+		case ' ', '\t', '\r', '\n':
+			if n == 4<<10 {
+				return false
+			}
+		case '{', '<':
+			return false
+		default: // a field of an event, a comment, or Google's array
+			return true
+		}
+	}
+}
+
+// stream relays a streamed answer.
+func (c *call) stream(ctx context.Context, t try, resp *http.Response, reader core.Reader, watch *relay.Watch) try {
+	lim := &c.setup.Settings.Limits
+	split := relay.NewSplitter(reader.Split(), int(lim.Event))
+	defer split.Release()
+	sink := c.sink(&t, resp)
+	pump := relay.Pump{Body: resp.Body, Split: split, Reader: reader, Sink: sink, Clock: c.g.Clock, Watch: watch, Hold: lim.Hold,
+		Withhold: !c.job.AskedUsage, Line: &t.line}
+	end := pump.Run(ctx)
+	t.result, t.streamed = reader.Answer(), true
+	t.events, t.texts, t.arrivals = pump.Events, pump.TextDeltas, pump.Arrivals.Count()
+	return c.ended(ctx, t, end, sink)
+}
+
+// ended is the end of a streamed attempt.
+func (c *call) ended(ctx context.Context, t try, end relay.End, sink *sink) try {
+	c.sent = c.sent || end.Sent
+	if end.Outcome == core.Settled {
+		t.Outcome = core.Settled
+		if !end.Sent { // a stream of nothing but its finish
+			_ = sink.begin()
+		}
+		return t
+	}
+	if end.Outcome == core.ClientGone && stopping(ctx) {
+		end.Outcome, end.Err = core.Failed, ErrStopping
+	}
+	t = c.failed(t, streamVerdict(end, t.result.Err), end.Err)
+	t.Outcome = end.Outcome
+	if end.Sent {
+		t.next = false
+		if end.Untold && end.Outcome != core.ClientGone && end.Outcome != core.ClientStalled {
+			_ = sink.Write(c.writer.ErrorEvent(t.err))
+			_ = sink.Flush()
+		}
+		t.err = nil // it has been told
+	}
+	return t
+}
+
+// broke is the end of an attempt that got no response.
+func (c *call) broke(ctx context.Context, t try, err error) try {
+	cause := context.Cause(ctx)
+	switch {
+	case relay.TimeLimit(cause):
+		t = c.failed(t, timeVerdict(cause), cause)
+		t.Outcome = core.TimedOut
+	case stopping(ctx):
+		t = c.failed(t, verdict{word: "stopping"}, ErrStopping)
+	case cause != nil:
+		t.Outcome, t.Error = core.ClientGone, "client_gone"
+	default:
+		t = c.failed(t, verdict{word: "connect", counts: true, next: true}, err)
+	}
+	return t
+}
+
+// failed closes an attempt: the breaker is told, and what the client would be
+// told is kept.
+func (c *call) failed(t try, v verdict, err error) try {
+	now := c.g.Clock()
+	t.Outcome, t.Error, t.next, t.tooLong = core.Failed, v.word, v.next, v.tooLong
+	state, account, breaker := t.pick.Entry.State, t.pick.Entry.Account, c.setup.Settings.Breaker
+	switch {
+	case v.auth:
+		account.Refuse()
+	case v.quota:
+		account.Exhaust(now, t.retryAfter)
+	case v.wait && t.retryAfter.OK:
+		state.RetryAfter(now, t.retryAfter.V, breaker)
+	case v.counts:
+		state.Fail(now, breaker)
+	}
+	t.err = v.tell(&t, err)
+	var known *core.Error
+	if errors.As(err, &known) && known.Kind == core.Invalid {
+		t.err = known // a request that this offer cannot be built for
+	}
+	return t
+}
+
+// verdict is what a failure means (SPEC §9).
+type verdict struct {
+	word    string // for the attempt's record
+	next    bool   // another offer may answer
+	counts  bool   // the breaker counts it
+	auth    bool   // the provider's credential was refused
+	quota   bool   // its quota is used up
+	wait    bool   // a readable Retry-After takes the offer out and is not counted
+	tooLong bool
+	kind    core.Kind // of what the client is told; Internal: Upstream
+}
+
+// tell is the client's word for a failure. The upstream's own text is in it, as
+// the caller alone sees it, but not where it may speak of the credential.
+func (v verdict) tell(t *try, err error) *core.Error {
+	kind := v.kind
+	if kind == core.Internal {
+		kind = core.Upstream
+	}
+	e := core.Errorf(kind, "%s: %s", t.Offer, v.say(t))
+	e.Err = err
+	e.RetryAfter = t.retryAfter.V
+	if up := t.result.Err; up != nil && !v.auth {
+		e.Code = up.Type
+		if up.Message != "" {
+			e.Msg += ": " + hide(up.Message, t.pick.Offer.Provider)
+		}
+	}
+	return e
+}
+
+func (v verdict) say(t *try) string {
+	switch v.word {
+	case "connect":
+		return "the upstream could not be reached or broke the connection"
+	case "status":
+		return "the upstream answered " + strconv.Itoa(t.Status)
+	case "auth":
+		return "the upstream refused Headway's credential"
+	case "quota":
+		return "the provider's quota is used up"
+	case "redirect":
+		return "the upstream answered with a redirect, which is not followed"
+	case "header_timeout", "first_output_timeout", "stream_idle":
+		return "a time limit ran out (" + v.word + ")"
+	case "bad_answer":
+		return "the upstream's answer is not one of its format"
+	case "encoding":
+		return "the upstream compressed its answer in a way that is not read"
+	case "no_output":
+		return "the stream ended before any output"
+	case "cut":
+		return "the stream ended before it was complete"
+	case "event_too_large":
+		return "an event of the stream is larger than limits.event_mib allows"
+	case "stream_error":
+		return "the upstream reported an error"
+	case "stopping":
+		return "the server is stopping"
+	}
+	return "the call could not be made"
+}

@@ -1,0 +1,175 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"headway/core"
+	"headway/core/market"
+	"headway/core/relay"
+)
+
+// mostErrorBody is what is read of an upstream's error.
+const mostErrorBody = 1 << 20
+
+// refusedBy handles an answer whose status is not 2xx.
+func (c *call) refusedBy(ctx context.Context, t try, resp *http.Response, reader core.Reader) try {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, mostErrorBody))
+	t.line.T6 = c.g.Clock()
+	if err != nil && context.Cause(ctx) != nil {
+		return c.broke(ctx, t, err)
+	}
+	told := reader.ReadError(resp.StatusCode, body)
+	t.result.Err = &told
+	if d, ok := market.ParseRetryAfter(resp.Header.Get("Retry-After"), t.line.T2); ok {
+		t.retryAfter = core.Some(d)
+	}
+	v := classify(resp.StatusCode, told)
+	if v.word == "answer" || v.tooLong {
+		t.pass = &passed{header: resp.Header, body: body}
+	}
+	if v.word == "answer" {
+		t.Outcome, t.Error = core.Failed, "refused"
+		c.passOn(&t)
+		return t
+	}
+	return c.failed(t, v, errors.New("status"))
+}
+
+// classify says what an upstream's status and error mean. Every 4xx that is not
+// named here is the caller's and goes back as it is.
+func classify(status int, e core.UpstreamError) verdict {
+	says := func(words ...string) bool {
+		text := strings.ToLower(e.Type + " " + e.Code + " " + e.Message)
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+	}
+	exact := func(words ...string) bool {
+		return slices.Contains(words, strings.ToLower(e.Type)) || slices.Contains(words, strings.ToLower(e.Code))
+	}
+	switch {
+	case status >= 300 && status < 400:
+		return verdict{word: "redirect", next: true, counts: true}
+	case status == http.StatusPaymentRequired,
+		exact("insufficient_quota", "billing_error", "billing_not_active", "billing_hard_limit_reached", "exceeded_current_quota_error", "insufficient_balance"),
+		says("credit balance is too low"):
+		return verdict{word: "quota", next: true, quota: true}
+	case status == http.StatusUnauthorized, exact("api_key_invalid"), status == http.StatusBadRequest && says("api key not valid"):
+		return verdict{word: "auth", next: true, auth: true}
+	case status == http.StatusForbidden:
+		return verdict{word: "status", next: true, counts: true}
+	case status == http.StatusTooManyRequests:
+		return verdict{word: "status", next: true, counts: true, wait: true, kind: core.Busy}
+	case status == http.StatusRequestTimeout || status >= 500:
+		return verdict{word: "status", next: true, counts: true, wait: status == http.StatusServiceUnavailable}
+	case status == http.StatusRequestEntityTooLarge,
+		exact("context_length_exceeded", "exceed_context_size_error", "request_too_large"),
+		says("prompt is too long", "maximum context length", "exceeds the maximum number of tokens", "exceeds the available context size", "context window"):
+		return verdict{word: "prompt_too_long", next: true, tooLong: true}
+	}
+	return verdict{word: "answer"}
+}
+
+// streamVerdict says what the end of a stream means.
+func streamVerdict(end relay.End, told *core.UpstreamError) verdict {
+	switch {
+	case end.Outcome == core.ClientGone || end.Outcome == core.ClientStalled:
+		return verdict{word: string(end.Outcome)}
+	case end.Outcome == core.TimedOut:
+		return timeVerdict(end.Err)
+	case errors.Is(end.Err, ErrStopping):
+		return verdict{word: "stopping"}
+	case errors.Is(end.Err, relay.ErrEventTooLarge):
+		return verdict{word: "event_too_large", next: true, counts: true}
+	case errors.Is(end.Err, relay.ErrNoAnswer):
+		return verdict{word: "no_output", next: true, counts: true}
+	case errors.Is(end.Err, relay.ErrCut):
+		return verdict{word: "cut", counts: true}
+	case told != nil:
+		v := verdict{word: "stream_error", next: true, counts: true}
+		if told.Status > 0 {
+			// The same error as a status, but never one to pass on as it is.
+			if as := classify(told.Status, *told); as.word != "answer" && !as.tooLong {
+				as.word = v.word
+				return as
+			}
+		}
+		return v
+	}
+	return verdict{word: "connect", next: true, counts: true}
+}
+
+// timeVerdict says what a time limit that ran out means.
+func timeVerdict(cause error) verdict {
+	v := verdict{word: "stream_idle", next: true, counts: true, kind: core.Timeout}
+	switch cause {
+	case relay.ErrHeaders:
+		v.word = "header_timeout"
+	case relay.ErrFirstOutput:
+		v.word = "first_output_timeout"
+	}
+	return v
+}
+
+// nothingLeft is the client's answer where no offer answered (SPEC §9).
+func (c *call) nothingLeft() error {
+	if len(c.tries) == 0 {
+		e := core.Errorf(core.NoOffer, "model %q: every offer is at its capacity", c.job.Model)
+		e.RetryAfter = time.Second
+		return e
+	}
+	busy, smallest := true, core.Opt[time.Duration]{}
+	for i := range c.tries {
+		t := &c.tries[i]
+		busy = busy && t.Status == http.StatusTooManyRequests
+		if t.retryAfter.OK && (!smallest.OK || t.retryAfter.V < smallest.V) {
+			smallest = t.retryAfter
+		}
+	}
+	last := c.last()
+	for i := range c.tries {
+		if t := &c.tries[i]; t.pass != nil { // too long for every one of them
+			c.passOn(t)
+			return nil
+		}
+	}
+	e := *last.err
+	if busy {
+		e.Kind, e.Code = core.Busy, ""
+	} else if e.Kind == core.Busy {
+		e.Kind = core.Upstream
+	}
+	e.RetryAfter = 0
+	if smallest.OK && (busy || len(c.tries) == 1) {
+		e.RetryAfter = smallest.V
+	}
+	if n := len(c.tries); n > 1 {
+		e.Msg = "none of " + word(n) + " offers answered, the last one: " + e.Msg
+	}
+	return &e
+}
+
+func word(n int) string {
+	if n == 2 {
+		return "two"
+	}
+	return "three"
+}
+
+// hide takes a provider's credential out of a text.
+func hide(text string, p *core.Provider) string {
+	secrets := []core.Secret{p.APIKey}
+	for _, s := range p.Headers {
+		secrets = append(secrets, s)
+	}
+	for _, s := range secrets {
+		if t := s.Reveal(); len(t) >= 4 {
+			text = strings.ReplaceAll(text, strings.TrimPrefix(t, "Bearer "), "***")
+		}
+	}
+	return text
+}

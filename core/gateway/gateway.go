@@ -1,0 +1,195 @@
+// Package gateway is the HTTP edge and the path of a call: call.go is that path
+// from top to bottom, attempt.go one try of it at one offer.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"headway/core"
+	"headway/core/ledger"
+	"headway/core/market"
+)
+
+// ErrStopping is the cause that ends calls which are still open when the drain
+// time is over.
+var ErrStopping = errors.New("the server is stopping")
+
+// Parts are what a gateway is made of.
+type Parts struct {
+	Clock    core.Clock
+	Log      *slog.Logger
+	Adapters []core.Adapter
+	Keys     *ledger.Keys
+	Book     core.Book
+	Board    market.Board
+	Dialer   core.Dialer
+	Metrics  *Metrics
+}
+
+// Setup is what the configuration decides, swapped as a whole on a reload. A
+// call keeps the one that it began with.
+type Setup struct {
+	Settings  core.Settings
+	Catalogue *market.Catalogue
+	CORS      []string // origins
+}
+
+// Gateway serves calls.
+type Gateway struct {
+	Parts
+	adapters map[core.Format]core.Adapter
+	setup    atomic.Pointer[Setup]
+	draining atomic.Bool
+	open     atomic.Int64
+	live     sync.Map // core.CallID -> *call, for what is going on now
+}
+
+// New makes a gateway that serves nothing until Swap.
+func New(parts Parts) *Gateway {
+	g := &Gateway{Parts: parts, adapters: map[core.Format]core.Adapter{}}
+	for _, a := range parts.Adapters {
+		g.adapters[a.Format()] = a
+	}
+	empty, _ := market.NewCatalogue(nil, nil, nil) // of nothing: cannot fail
+	g.Swap(&Setup{Settings: core.DefaultSettings(), Catalogue: empty})
+	return g
+}
+
+// Swap replaces the setup for calls that begin from now on.
+func (g *Gateway) Swap(s *Setup) { g.setup.Store(s) }
+
+// Setup is the one in force.
+func (g *Gateway) Setup() *Setup { return g.setup.Load() }
+
+// Open is the number of calls under way.
+func (g *Gateway) Open() int64 { return g.open.Load() }
+
+// Drain makes /readyz say no, so that a balancer stops sending calls.
+func (g *Gateway) Drain() { g.draining.Store(true) }
+
+// route says which format a path speaks.
+type route struct {
+	format core.Format
+	method string
+}
+
+// routes are the paths that are matched whole; Google's have the model in them.
+var routes = map[string]route{
+	"/v1/chat/completions":      {core.FormatOpenAI, http.MethodPost},
+	"/v1/completions":           {core.FormatOpenAI, http.MethodPost},
+	"/v1/embeddings":            {core.FormatOpenAI, http.MethodPost},
+	"/v1/responses":             {core.FormatResponses, http.MethodPost},
+	"/v1/messages":              {core.FormatAnthropic, http.MethodPost},
+	"/v1/messages/count_tokens": {core.FormatAnthropic, http.MethodPost},
+}
+
+// ServeHTTP answers the model routes, /healthz, /readyz and /metrics.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.Path
+	switch path {
+	case "/healthz":
+		g.health(w)
+		return
+	case "/readyz":
+		g.ready(w)
+		return
+	case "/metrics":
+		g.Metrics.ServeHTTP(w, r)
+		return
+	}
+	if g.cors(w, r) {
+		return
+	}
+	rt, ok := routes[path]
+	if !ok && (strings.HasPrefix(path, "/v1beta/") || strings.HasPrefix(path, "/v1/models/") && strings.Contains(path, ":")) && r.Method != http.MethodGet {
+		rt, ok = route{core.FormatGoogle, http.MethodPost}, true
+	}
+	switch {
+	case ok && r.Method == rt.method:
+		g.call(w, r, g.adapters[rt.format], nil)
+	case ok && path == "/v1/responses" && strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
+		// Codex falls back to HTTP at once on this status and on no other.
+		w.Header().Set("Upgrade", "HTTP/1.1")
+		w.Header().Set("Connection", "Upgrade")
+		g.refuse(w, r, core.Errorf(core.Upgrade, "websockets are not spoken here, post to the same path"))
+	case ok:
+		w.Header().Set("Allow", rt.method)
+		g.refuseStatus(w, r, core.Errorf(core.Invalid, "%s is not allowed on this path, use %s", method(r), rt.method), http.StatusMethodNotAllowed)
+	case r.Method == http.MethodGet && isModels(path):
+		g.models(w, r)
+	default:
+		g.refuse(w, r, core.Errorf(core.NotFound, "no such path"))
+	}
+}
+
+// method is the request's method if it is one that is safe to repeat.
+func method(r *http.Request) string {
+	if slices.Contains([]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}, r.Method) {
+		return r.Method
+	}
+	return "this method"
+}
+
+// cors answers a preflight and adds the headers of an allowed origin.
+func (g *Gateway) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
+	origin := r.Header.Get("Origin")
+	if origin == "" && r.Method != http.MethodOptions {
+		return false
+	}
+	allowed := g.Setup().CORS
+	if origin != "" && (slices.Contains(allowed, origin) || slices.Contains(allowed, "*")) {
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Add("Vary", "Origin")
+		h.Set("Access-Control-Expose-Headers", "x-request-id, x-headway-offer, x-headway-attempts, x-headway-dropped, retry-after")
+		if r.Method == http.MethodOptions {
+			h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+			if ask := r.Header.Get("Access-Control-Request-Headers"); ask != "" {
+				h.Set("Access-Control-Allow-Headers", ask)
+			}
+			h.Set("Access-Control-Max-Age", "600")
+		}
+	}
+	if r.Method == http.MethodOptions {
+		w.WriteHeader(http.StatusNoContent)
+		return true
+	}
+	return false
+}
+
+// health says whether the process lives, and whether it is well.
+func (g *Gateway) health(w http.ResponseWriter) {
+	state := "ok"
+	if g.Book.Healthy() != nil {
+		state = "degraded"
+	}
+	writeJSON(w, http.StatusOK, `{"status":"`+state+`"}`)
+}
+
+// ready says whether new calls should be sent here.
+func (g *Gateway) ready(w http.ResponseWriter) {
+	switch err := g.Book.Healthy(); {
+	case g.draining.Load():
+		writeJSON(w, http.StatusServiceUnavailable, `{"status":"stopping"}`)
+	case err != nil:
+		writeJSON(w, http.StatusServiceUnavailable, `{"status":"degraded","reason":"receipts cannot be stored"}`)
+	default:
+		writeJSON(w, http.StatusOK, `{"status":"ready"}`)
+	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(body + "\n"))
+}
+
+// stopping tells whether a context ended because the server stops.
+func stopping(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrStopping) }

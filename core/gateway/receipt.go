@@ -1,0 +1,121 @@
+package gateway
+
+import (
+	"headway/core"
+	"headway/core/ledger"
+	"headway/core/measure"
+)
+
+// receipt is what is kept of the call. t7 is stamped here: the receipt's own
+// writing is not in it.
+func (c *call) receipt() *core.Receipt {
+	t := c.last()
+	settings := &c.setup.Settings
+	offer := t.pick.Offer
+	line := t.line
+	line.T0, line.T7 = c.t0, c.g.Clock()
+	r := &core.Receipt{
+		ID: c.id, Job: c.jobID(), Step: c.facts.step, Kind: c.kind(), Outcome: t.Outcome,
+		At: c.t0.UTC(), SettledAt: line.T7.UTC(),
+		Model: c.job.Model, Offer: offer.ID, Provider: offer.Provider.ID,
+		Annex: core.Annex{
+			Status: c.status, Operation: c.job.Operation, Format: c.job.Format, UpstreamFormat: offer.Provider.Format,
+			Streamed: t.streamed, FinishReason: t.result.Finish,
+			Timing:   measure.Figures(line, t.result, t.streamed, int(t.arrivals)),
+			Decision: c.choice.Decision(), PredictedWait: t.pick.Prediction.Wait(), ActualWait: actualWait(t),
+			InFlight: core.Some(max(t.inFlight, 0)), Region: offer.Provider.Region, TraceID: c.facts.trace, Group: c.facts.group,
+			PromptBytes: c.job.PromptBytes,
+		},
+	}
+	if c.key != nil {
+		r.Key, r.Owner = c.key.ID, c.key.Owner
+		if r.Group == "" {
+			r.Group = c.key.Labels["group"]
+		}
+	}
+	if t.streamed {
+		r.StreamEvents, r.TextDeltas = core.Some(t.events), core.Some(t.texts)
+	}
+	r.Timing.Auth, r.Timing.BodyRead, r.Timing.Distribution = c.timing.Auth, c.timing.BodyRead, c.timing.Distribution
+	r.Timing.Connection = t.conn.facts()
+	r.Slow = measure.Slow(r.Timing, settings.Slow)
+	c.usage(r, t)
+	r.Attempts = make([]core.Attempt, len(c.tries))
+	for i := range c.tries {
+		r.Attempts[i] = c.tries[i].record(c)
+	}
+	if r.Kind == core.KindTest {
+		r.Timing = core.Timing{}
+	}
+	return r
+}
+
+// record is an attempt as a receipt keeps it, with its own marks.
+func (t *try) record(c *call) core.Attempt {
+	a := t.Attempt
+	line := t.line
+	line.T0 = c.t0
+	a.Timing = core.Timing{UpstreamHeaders: line.Headers(), Queued: line.Queued(), UpstreamDone: line.Done(), Connection: t.conn.facts()}
+	if t.streamed {
+		a.Timing.FirstEvent, a.Timing.FirstResponse, a.Timing.FirstText = line.FirstEvent(), line.FirstResponse(), line.FirstText()
+		a.Timing.FirstToken = line.FirstToken()
+	}
+	return a
+}
+
+// actualWait is what a prediction is held against: dispatch to the last output
+// of a stream, to the whole answer otherwise.
+func actualWait(t *try) core.Opt[float64] {
+	if t.Outcome != core.Settled {
+		return core.Opt[float64]{}
+	}
+	line := t.line
+	if t.streamed && !line.TL.IsZero() {
+		line.T6 = line.TL
+	}
+	return line.Upstream()
+}
+
+// bytesPerToken is the plain estimate of SPEC §24.
+const bytesPerToken = 4
+
+// usage fills in the counts and the charge: what the provider reported, and an
+// estimate for what it left out of an answer that was given (SPEC §11).
+func (c *call) usage(r *core.Receipt, t *try) {
+	if c.job.Operation == core.OpCountTokens {
+		r.Charge = core.Some(core.Money(0))
+		return
+	}
+	answered := t.Outcome == core.Settled || !t.line.T4.IsZero()
+	u := t.result.Usage
+	estimated := false
+	if answered {
+		if u.Input() == 0 && c.job.PromptBytes > 0 {
+			u.UncachedInput = core.Some(tokens(c.job.PromptBytes))
+			estimated = true
+		}
+		if c.job.Operation.Generates() && (!u.Output.OK || u.Output.V == 0 && t.result.OutputBytes > 0) {
+			u.Output = core.Some(tokens(t.result.OutputBytes))
+			estimated = true
+		}
+	}
+	switch {
+	case !t.result.Reported && !answered:
+		return // nothing is known: nothing is charged
+	case !estimated:
+		r.UsageFrom = core.FromProvider
+	case t.result.Reported:
+		r.UsageFrom = core.FromMixed
+	default:
+		r.UsageFrom = core.FromEstimate
+	}
+	r.Usage = u
+	charge, rates, err := ledger.Charge(u, t.pick.Offer.Price)
+	if err != nil {
+		c.g.Log.Error("a charge is out of range", "id", c.id, "offer", r.Offer)
+		return
+	}
+	r.Charge, r.Prices = core.Some(charge), &rates
+}
+
+func tokens(bytes int) int64 { return int64(bytes+bytesPerToken-1) / bytesPerToken }

@@ -1,0 +1,163 @@
+package gateway
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"headway/core"
+	"headway/core/relay"
+)
+
+// mostAnswer bounds an unstreamed answer in memory.
+const mostAnswer = 256 << 20
+
+var errTooLarge = errors.New("the answer is larger than 256 MiB")
+
+// decode undoes a compression that was not asked for: the answer is read here,
+// and the client did not ask for it either.
+func decode(resp *http.Response) error {
+	var r io.ReadCloser
+	var err error
+	switch enc := strings.ToLower(resp.Header.Get("Content-Encoding")); enc {
+	case "", "identity":
+		return nil
+	case "gzip", "x-gzip":
+		r, err = gzip.NewReader(resp.Body)
+	case "deflate":
+		r, err = zlib.NewReader(resp.Body)
+	default:
+		return fmt.Errorf("content encoding %.20q", enc)
+	}
+	if err != nil {
+		return err
+	}
+	resp.Header.Del("Content-Encoding")
+	resp.ContentLength = -1
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{r, resp.Body}
+	return nil
+}
+
+// whole handles an answer that does not come as a stream, or was not asked for
+// as one.
+func (c *call) whole(ctx context.Context, t try, resp *http.Response, reader core.Reader) try {
+	body, err := readWhole(resp)
+	t.line.T6 = c.g.Clock()
+	if err == errTooLarge {
+		return c.failed(t, verdict{word: "bad_answer", counts: true, next: true}, err)
+	}
+	if err != nil {
+		return c.broke(ctx, t, err)
+	}
+	out, err := c.shape(body, reader)
+	t.result = reader.Answer()
+	if err != nil {
+		v := verdict{word: "bad_answer", counts: true, next: true}
+		if t.result.Err != nil {
+			v = streamVerdict(relay.End{Outcome: core.Failed}, t.result.Err)
+		}
+		return c.failed(t, v, err)
+	}
+	t.Outcome = core.Settled
+	if err := c.deliver(&t, resp, out); err != nil {
+		end := core.ClientGone
+		t.Outcome, t.Error = end, string(end)
+	}
+	return t
+}
+
+func readWhole(resp *http.Response) ([]byte, error) {
+	room := min(max(resp.ContentLength, 0), 8<<20) + bytes.MinRead
+	buf := bytes.NewBuffer(make([]byte, 0, room))
+	_, err := buf.ReadFrom(io.LimitReader(resp.Body, mostAnswer+1))
+	if err == nil && buf.Len() > mostAnswer {
+		err = errTooLarge
+	}
+	return buf.Bytes(), err
+}
+
+// shape reads an answer and brings it to the shape that was asked for.
+func (c *call) shape(body []byte, reader core.Reader) ([]byte, error) {
+	if events(body) {
+		return c.fold(body, reader)
+	}
+	if err := reader.ReadWhole(body); err != nil {
+		return nil, err
+	}
+	if repaired := reader.Answer().Repaired; repaired != nil {
+		body = repaired
+	}
+	if !c.job.Streamed {
+		return body, nil
+	}
+	frames, err := c.writer.Unfold(body)
+	return bytes.Join(frames, nil), err
+}
+
+// events tells whether a body is a stream of events, whatever its type says.
+func events(body []byte) bool {
+	head := bytes.TrimLeft(body[:min(len(body), 256)], "\xef\xbb\xbf \r\n")
+	for _, p := range [...]string{"data:", "event:", "id:", "retry:", ":"} {
+		if bytes.HasPrefix(head, []byte(p)) {
+			return true
+		}
+	}
+	return false
+}
+
+// fold makes one JSON answer of a stream that was not asked for.
+func (c *call) fold(body []byte, reader core.Reader) ([]byte, error) {
+	split := relay.NewSplitter(core.SplitSSE, len(body)+1)
+	defer split.Release()
+	complete := false
+	var f core.Frame
+	take := func() {
+		mark := reader.Read(&f)
+		complete = complete || mark.Has(core.MarkFinish|core.MarkEnd)
+		c.writer.Fold(f)
+	}
+	for rest := body; len(rest) > 0; {
+		room, err := split.Room()
+		if err != nil {
+			return nil, err
+		}
+		n := copy(room, rest)
+		split.Filled(n)
+		rest = rest[n:]
+		for split.Next(&f) {
+			take()
+		}
+	}
+	if split.Rest(&f) {
+		take()
+	}
+	if reader.Answer().Err != nil {
+		return nil, errors.New("an error in the stream")
+	}
+	if !complete {
+		return nil, relay.ErrNoAnswer
+	}
+	return c.writer.Folded()
+}
+
+// deliver writes an unstreamed answer, or a stream made of one.
+func (c *call) deliver(t *try, resp *http.Response, out []byte) error {
+	sink := c.sink(t, resp)
+	sink.header().Set("Content-Type", c.writer.ContentType())
+	if !c.job.Streamed {
+		sink.header().Set("Content-Length", strconv.Itoa(len(out)))
+	}
+	err := sink.Write(out)
+	c.sent = true
+	return err
+}
