@@ -37,7 +37,10 @@ type Job struct {
 	Streamed  bool  // asked for as a stream
 	// MaxOutput is the requested output maximum, absent where none was asked.
 	MaxOutput Opt[int64]
-	Features  Feature
+	// Choices is how many answers were asked for, each as long as MaxOutput
+	// allows (chat's n); 0 and 1 are one.
+	Choices  int64
+	Features Feature
 	// AskedUsage: the client asked for the usage chunk of a stream
 	// (stream_options.include_usage); other formats always report.
 	AskedUsage bool
