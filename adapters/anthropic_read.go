@@ -1,0 +1,448 @@
+package adapters
+
+import (
+	"errors"
+
+	"headway/core"
+)
+
+// messagesReader reads one answer of the Messages format.
+type messagesReader struct {
+	op     core.Operation
+	usage  messagesUsage // merged field by field: each report is cumulative
+	start  core.Opt[int64]
+	inner  bool // tools ran on the server, inside of this answer
+	answer core.Answer
+}
+
+// Split is server-sent events.
+func (r *messagesReader) Split() core.Splitting { return core.SplitSSE }
+
+// Read looks at one event. Its type is read from the data, as some servers leave
+// the event's name out.
+func (r *messagesReader) Read(f *core.Frame) core.Mark {
+	if len(f.Data) == 0 {
+		return 0
+	}
+	var e messagesEvent
+	c := walk(f.Data)
+	if !e.read(&c) || c.end() != nil {
+		return 0
+	}
+	switch e.kind {
+	case kindDelta:
+		switch {
+		case e.delta == "text_delta" && len(e.text) > 0:
+			r.answer.OutputBytes += textLen(e.text)
+			return core.MarkText
+		case e.delta == "thinking_delta" && len(e.thinking) > 0:
+			r.answer.OutputBytes += textLen(e.thinking)
+			r.answer.StreamedReasoning = true
+			return core.MarkReasoning
+		case e.delta == "input_json_delta" && len(e.input) > 0:
+			r.answer.OutputBytes += textLen(e.input)
+			return core.MarkTool
+		}
+	case kindStart:
+		r.take(&e.usage)
+		if !r.start.OK {
+			r.start = r.usage.tokens().Fresh()
+		}
+	case kindBlock:
+		r.inner = r.inner || e.server
+	case kindMessageDelta:
+		r.take(&e.usage)
+		if len(e.stop) > 0 {
+			r.answer.Finish = string(unescape(e.stop))
+			return core.MarkFinish
+		}
+	case kindStop:
+		return core.MarkFinish | core.MarkEnd
+	default:
+		if e.kind == kindError || e.failure {
+			failed := readError(f.Data)
+			r.answer.Err = &failed
+			return core.MarkError
+		}
+	}
+	return 0
+}
+
+// ReadWhole looks at an unstreamed message, or a count of tokens, which reports
+// no usage: it costs nothing.
+func (r *messagesReader) ReadWhole(body []byte) error {
+	var e messagesEvent
+	c := walk(body)
+	if !e.read(&c) || c.end() != nil {
+		return errors.New("the answer is not a JSON object")
+	}
+	switch {
+	case e.kind == kindError || e.failure:
+		failed := readError(body)
+		r.answer.Err = &failed
+		return errors.New("the answer is an error")
+	case r.op == core.OpCountTokens:
+		if !e.usage.input.OK {
+			return errors.New("the answer holds no count of tokens")
+		}
+		return nil
+	case !e.content:
+		return errors.New("the answer is not a message")
+	}
+	r.take(&e.usage)
+	r.answer.Finish = string(unescape(e.stop))
+	r.answer.OutputBytes = e.said
+	if len(e.unsigned) > 0 {
+		r.answer.Repaired = sign(body, e.unsigned)
+	}
+	return nil
+}
+
+// ReadError reads an error's body, also those that other servers of this format
+// send.
+func (r *messagesReader) ReadError(status int, body []byte) core.UpstreamError {
+	failed := readError(body)
+	failed.Status = status
+	return failed
+}
+
+// Answer is what is known so far.
+func (r *messagesReader) Answer() core.Answer {
+	a := r.answer
+	a.Usage = r.usage.tokens()
+	a.Contradiction = a.Usage.Reasoning.V > a.Usage.Output.V
+	// Input that grew because tools ran on the server in between: the first
+	// token waited for the opening report's. Without such tools the opening
+	// figure is a guess of the server's, and the later one is right.
+	if fresh := a.Usage.Fresh(); r.start.OK && fresh.V > r.start.V && (r.inner || r.usage.inner) {
+		a.InputAtStart = r.start
+	}
+	return a
+}
+
+func (r *messagesReader) take(u *messagesUsage) {
+	if r.usage.merge(u) {
+		r.answer.Reported = true
+	}
+}
+
+// sign is the repair messages-signature: Ollama leaves out the signature of an
+// unstreamed message's thinking, which AI SDK's reader requires. Streams need no
+// repair: there it is a delta of its own, which may be absent.
+func sign(body []byte, at []int) []byte {
+	edits := make([]edit, len(at))
+	for i, n := range at {
+		edits[i] = edit{core.Span{From: n, To: n}, `,"signature":""`}
+	}
+	return splice(body, edits)
+}
+
+// The types of events that say something.
+const (
+	kindOther = iota // ping, content_block_stop, whatever may come, or none
+	kindStart
+	kindBlock
+	kindDelta
+	kindMessageDelta
+	kindStop
+	kindError
+)
+
+// messagesEvent is what one event, or one unstreamed message, says.
+type messagesEvent struct {
+	kind                  int
+	delta                 string // a delta's type, where it counts as output
+	text, thinking, input []byte // members of that name, as they are written
+	server                bool   // a block of a tool that runs on the server
+	stop                  []byte // the stop reason, as it is written
+	failure               bool   // an error is there
+	content               bool   // a list of blocks is: a whole message
+	said                  int    // the bytes of its texts, thinking and tools' input
+	unsigned              []int  // of its thinking blocks without signature: their ends
+	usage                 messagesUsage
+}
+
+// read walks the event, whatever the order of its members; false where it is
+// not an object.
+func (e *messagesEvent) read(c *cursor) bool {
+	if !c.object() {
+		return false
+	}
+	for {
+		key, ok := c.key()
+		if !ok {
+			return true
+		}
+		switch string(key) {
+		case "type":
+			e.kind = eventKind(c)
+		case "delta":
+			e.readDelta(c)
+		case "content_block":
+			e.readBlock(c)
+		case "message":
+			// message_start holds the message; an error of a server that speaks
+			// another format may hold a text of that name.
+			if c.peek() == '{' {
+				e.readMessage(c)
+			} else {
+				c.skip()
+			}
+		case "usage":
+			e.usage.read(c)
+		case "stop_reason":
+			e.stop = textOf(c)
+		case "content":
+			e.readContent(c)
+		case "input_tokens":
+			e.usage.input = count(c)
+		case "error":
+			e.failure = !c.null()
+			if e.failure {
+				c.skip()
+			}
+		default:
+			c.skip()
+		}
+	}
+}
+
+// readMessage reads the message inside of message_start, of which only its usage says
+// something yet.
+func (e *messagesEvent) readMessage(c *cursor) {
+	for c.object(); ; {
+		key, ok := c.key()
+		if !ok {
+			return
+		}
+		if string(key) == "usage" {
+			e.usage.read(c)
+		} else {
+			c.skip()
+		}
+	}
+}
+
+func eventKind(c *cursor) int {
+	switch string(textOf(c)) {
+	case "content_block_delta":
+		return kindDelta
+	case "content_block_start":
+		return kindBlock
+	case "message_start":
+		return kindStart
+	case "message_delta":
+		return kindMessageDelta
+	case "message_stop":
+		return kindStop
+	case "error":
+		return kindError
+	}
+	return kindOther
+}
+
+func (e *messagesEvent) readDelta(c *cursor) {
+	if !c.object() {
+		c.skip()
+		return
+	}
+	for {
+		key, ok := c.key()
+		if !ok {
+			return
+		}
+		switch string(key) {
+		case "type":
+			switch string(textOf(c)) {
+			case "text_delta":
+				e.delta = "text_delta"
+			case "thinking_delta":
+				e.delta = "thinking_delta"
+			case "input_json_delta":
+				e.delta = "input_json_delta"
+			}
+		case "text":
+			e.text = textOf(c)
+		case "thinking":
+			e.thinking = textOf(c)
+		case "partial_json":
+			e.input = textOf(c)
+		case "stop_reason":
+			e.stop = textOf(c)
+		default:
+			c.skip()
+		}
+	}
+}
+
+func (e *messagesEvent) readBlock(c *cursor) {
+	if !c.object() {
+		c.skip()
+		return
+	}
+	for {
+		key, ok := c.key()
+		if !ok {
+			return
+		}
+		if string(key) != "type" {
+			c.skip()
+			continue
+		}
+		switch string(textOf(c)) {
+		case "server_tool_use", "mcp_tool_use":
+			e.server = true
+		}
+	}
+}
+
+func (e *messagesEvent) readContent(c *cursor) {
+	if !c.array() {
+		c.skip()
+		return
+	}
+	e.content = true
+	for c.element() {
+		if !c.object() {
+			c.skip()
+			continue
+		}
+		thinking, signed := false, false
+		for {
+			key, ok := c.key()
+			if !ok {
+				break
+			}
+			switch string(key) {
+			case "type":
+				thinking = string(textOf(c)) == "thinking"
+			case "signature":
+				signed = true
+				c.skip()
+			case "text", "thinking":
+				e.said += textLen(textOf(c))
+			case "input":
+				e.said += len(c.value())
+			default:
+				c.skip()
+			}
+		}
+		if thinking && !signed && c.err == nil {
+			e.unsigned = append(e.unsigned, c.i-1)
+		}
+	}
+}
+
+// textOf consumes a value and gives a string's text as it is written; nothing
+// for any other.
+func textOf(c *cursor) []byte {
+	raw, ok := c.text()
+	if !ok {
+		c.skip()
+	}
+	return raw
+}
+
+// count consumes a value and gives a number of tokens; absent for anything else,
+// a negative one too.
+func count(c *cursor) core.Opt[int64] {
+	n, ok := c.integer()
+	if !ok || n < 0 {
+		return core.Opt[int64]{}
+	}
+	return core.Some(n)
+}
+
+// messagesUsage is a usage object: input, cache reads and cache writes do not
+// overlap; output includes reasoning. Figures of passes over other models
+// (iterations) are not in it and are not read.
+type messagesUsage struct {
+	input, cached, write, write5m, write1h, output, reasoning core.Opt[int64]
+	inner                                                     bool // tools were used on the server
+}
+
+func (u *messagesUsage) read(c *cursor) {
+	if !c.object() {
+		c.skip()
+		return
+	}
+	for {
+		key, ok := c.key()
+		if !ok {
+			return
+		}
+		switch string(key) {
+		case "input_tokens":
+			u.input = count(c)
+		case "cache_read_input_tokens":
+			u.cached = count(c)
+		case "cache_creation_input_tokens":
+			u.write = count(c)
+		case "output_tokens":
+			u.output = count(c)
+		case "cache_creation", "output_tokens_details", "server_tool_use":
+			u.readDetails(c, string(key) == "server_tool_use")
+		default:
+			c.skip()
+		}
+	}
+}
+
+func (u *messagesUsage) readDetails(c *cursor, tools bool) {
+	if !c.object() {
+		c.skip()
+		return
+	}
+	for {
+		key, ok := c.key()
+		if !ok {
+			return
+		}
+		switch {
+		case tools:
+			u.inner = count(c).V > 0 || u.inner
+		case string(key) == "ephemeral_5m_input_tokens":
+			u.write5m = count(c)
+		case string(key) == "ephemeral_1h_input_tokens":
+			u.write1h = count(c)
+		case string(key) == "thinking_tokens":
+			u.reasoning = count(c)
+		default:
+			c.skip()
+		}
+	}
+}
+
+// merge puts the figures that are there over the ones known so far, and tells
+// whether there were any.
+func (u *messagesUsage) merge(by *messagesUsage) (any bool) {
+	put := func(to *core.Opt[int64], from core.Opt[int64]) {
+		if from.OK {
+			*to, any = from, true
+		}
+	}
+	put(&u.input, by.input)
+	put(&u.cached, by.cached)
+	put(&u.write, by.write)
+	put(&u.write5m, by.write5m)
+	put(&u.write1h, by.write1h)
+	put(&u.output, by.output)
+	put(&u.reasoning, by.reasoning)
+	u.inner = u.inner || by.inner
+	return any
+}
+
+// tokens gives the figures in Headway's words.
+func (u *messagesUsage) tokens() core.Usage {
+	t := core.Usage{
+		UncachedInput: u.input, CacheRead: u.cached, CacheWrite: u.write, CacheWrite1h: u.write1h,
+		Output: u.output, Reasoning: u.reasoning,
+	}
+	if !t.CacheWrite.OK && (u.write5m.OK || u.write1h.OK) {
+		t.CacheWrite = core.Some(u.write5m.V + u.write1h.V)
+	}
+	if t.CacheWrite1h.V > t.CacheWrite.V { // a part cannot be more than the whole
+		t.CacheWrite1h = core.Opt[int64]{}
+	}
+	return t
+}
