@@ -339,3 +339,47 @@ func TestNothingLeft(t *testing.T) {
 		}
 	}
 }
+
+// The field that an error names is the one that the caller's format has.
+func TestFieldsByFormat(t *testing.T) {
+	const chat, responses, anthropic, google = core.FormatOpenAI, core.FormatResponses, core.FormatAnthropic, core.FormatGoogle
+	for _, c := range []struct {
+		format                               core.Format
+		op                                   core.Operation
+		content, maximum, schema, attachment string
+	}{
+		{chat, core.OpGenerate, "messages", "max_tokens", "response_format", "messages"},
+		{chat, core.OpCompletions, "prompt", "max_tokens", "response_format", "prompt"},
+		{chat, core.OpEmbeddings, "input", "", "", ""},
+		{responses, core.OpGenerate, "input", "max_output_tokens", "text.format", "input"},
+		{anthropic, core.OpGenerate, "messages", "max_tokens", "output_config.format", "messages"},
+		{google, core.OpGenerate, "contents", "generationConfig.maxOutputTokens", "generationConfig.responseSchema", "contents"},
+	} {
+		check := func(what, want string, change func(*market.Query, *core.Offer)) {
+			t.Helper()
+			if want == "" {
+				return
+			}
+			e := refusal(t, func(q *market.Query, a, b *core.Offer, _ func(core.OfferID) *market.Entry) {
+				q.Job.Format, q.Job.Operation = c.format, c.op
+				for _, o := range []*core.Offer{a, b} {
+					o.Provider.Format = c.format
+					change(q, o)
+				}
+			})
+			if e.Kind != core.Invalid || e.Param != want {
+				t.Errorf("%s %s, %s: %v names %q, want %q", c.format, c.op, what, e.Kind, e.Param, want)
+			}
+		}
+		check("too long", c.content, func(_ *market.Query, o *core.Offer) { o.Limits.Context = core.Some[int64](1) })
+		check("too much", c.maximum, func(q *market.Query, o *core.Offer) {
+			q.Job.MaxOutput, o.Limits.MaxOutput = core.Some[int64](2), core.Some[int64](1)
+		})
+		check("schema", c.schema, func(q *market.Query, o *core.Offer) {
+			q.Job.Features, o.Features = core.FeatureSchema, core.Some(core.FeatureTools)
+		})
+		check("audio", c.attachment, func(q *market.Query, o *core.Offer) {
+			q.Job.Features, o.Features = core.FeatureAudio, core.Some(core.FeatureTools)
+		})
+	}
+}

@@ -33,11 +33,11 @@ type fields struct {
 func readDocument(data []byte, known ...string) (fields, error) {
 	var raw json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
-		var syntax *json.SyntaxError
-		if !errors.As(err, &syntax) {
-			return fields{}, core.Errorf(core.Invalid, "not JSON: %v", err)
+		var at int64
+		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+			at = syntax.Offset
 		}
-		read := data[:min(max(syntax.Offset, 0), int64(len(data)))]
+		read := data[:min(max(at, 0), int64(len(data)))]
 		line := bytes.Count(read, []byte("\n")) + 1
 		return fields{}, core.Errorf(core.Invalid, "not JSON: line %d, column %d: %v",
 			line, len(read)-bytes.LastIndexByte(read, '\n')-1, err)

@@ -25,6 +25,9 @@ const longestRetryAfter = 365 * 24 * time.Hour
 type State struct {
 	inFlight atomic.Int64
 	queue    atomic.Pointer[Queue]
+	// marked: out or paused was set since the last Resume. A decision looks at
+	// every offer of a model; one that never failed costs it no mutex.
+	marked atomic.Bool
 
 	// mu guards what follows, so that a failure and the time that it takes the
 	// offer out for are seen together.
@@ -86,6 +89,7 @@ func (s *State) Fail(now time.Time, b core.Breaker) {
 	s.counted++
 	if !now.Before(s.out) {
 		s.out = now.Add(b.Out)
+		s.marked.Store(true)
 	}
 }
 
@@ -97,6 +101,7 @@ func (s *State) RetryAfter(now time.Time, d time.Duration, b core.Breaker) {
 	defer s.mu.Unlock()
 	if until.After(s.out) {
 		s.out = until
+		s.marked.Store(true)
 	}
 }
 
@@ -105,6 +110,7 @@ func (s *State) Pause() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.paused = true
+	s.marked.Store(true)
 }
 
 // Resume ends an operator's pause, and brings an offer that is out back with
@@ -113,6 +119,7 @@ func (s *State) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.paused, s.counted, s.failed, s.out = false, 0, time.Time{}, time.Time{}
+	s.marked.Store(false)
 }
 
 // recent tells whether the last counted failure still counts. s.mu is held.
@@ -121,6 +128,9 @@ func (s *State) recent(now time.Time, b core.Breaker) bool {
 }
 
 func (s *State) standing() (paused bool, out time.Time) {
+	if !s.marked.Load() {
+		return false, time.Time{}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.paused, s.out
@@ -132,6 +142,7 @@ func (s *State) standing() (paused bool, out time.Time) {
 // concurrently.
 type Account struct {
 	provider *core.Provider // whose credential it stands for
+	marked   atomic.Bool    // as State's
 
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -145,6 +156,7 @@ func (a *Account) Refuse() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.refused = true
+	a.marked.Store(true)
 }
 
 // Exhaust pauses the provider's offers after an exhausted quota, for as long as
@@ -157,6 +169,7 @@ func (a *Account) Exhaust(now time.Time, asked core.Opt[time.Duration]) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.quota = now.Add(d)
+	a.marked.Store(true)
 }
 
 // Resume ends both pauses of the account.
@@ -164,9 +177,13 @@ func (a *Account) Resume() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.refused, a.quota = false, time.Time{}
+	a.marked.Store(false)
 }
 
 func (a *Account) standing() (refused bool, quota time.Time) {
+	if !a.marked.Load() {
+		return false, time.Time{}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.refused, a.quota

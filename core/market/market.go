@@ -76,7 +76,10 @@ func Decide(q Query) (*Choice, error) {
 			choice.Refused = append(choice.Refused, r)
 			continue
 		}
-		cands = append(cands, core.Candidate{Offer: e.Offer, Estimate: est})
+		// In place, as all of what follows: a candidate is a lot to copy.
+		cands = cands[:len(cands)+1]
+		c := &cands[len(cands)-1]
+		c.Offer, c.Estimate = e.Offer, est
 		of = append(of, e)
 	}
 	evenMaximum(q.Job, cands)
@@ -87,7 +90,9 @@ func Decide(q Query) (*Choice, error) {
 			choice.Refused = append(choice.Refused, Refused{Entry: of[i], Reason: core.RefusedPrice})
 			continue
 		}
-		cands[kept], of[kept] = cands[i], of[i]
+		if kept < i {
+			cands[kept], of[kept] = cands[i], of[i]
+		}
 		measured(&cands[kept], of[kept], q.Board)
 		kept++
 	}
@@ -95,11 +100,16 @@ func Decide(q Query) (*Choice, error) {
 
 	choice.Auction = newAuction(timeValue(&q), cands)
 	choice.RankedOn = q.Strategy.RankedOn(choice.Auction)
-	var places [stackOffers]ranked
-	sorted := order(q.Job, choice.Auction, q.Strategy, cands, places[:0])
+	var places [stackOffers]place
+	var ranks [stackOffers]core.Rank
+	rank := ranks[:]
+	if len(cands) > len(rank) {
+		rank = make([]core.Rank, len(cands))
+	}
+	sorted := order(q.Job, choice.Auction, q.Strategy, cands, rank, places[:0])
 	choice.Picks = make([]Pick, len(sorted))
-	for i, r := range sorted {
-		choice.Picks[i] = Pick{Candidate: &cands[r.at], Entry: of[r.at], Rank: r.rank}
+	for i, p := range sorted {
+		choice.Picks[i] = Pick{Candidate: &cands[p.at], Entry: of[p.at], Rank: rank[p.at]}
 	}
 	if len(sorted) < len(cands) {
 		choice.leaveOut(cands, of)

@@ -39,10 +39,10 @@ func Rank(data []byte) (*RankResult, error) {
 		return nil, err
 	}
 	a := newAuction(timeValue, cands)
-	sorted := order(&core.Job{Operation: core.OpGenerate}, a, strategy, cands, make([]ranked, 0, len(cands)))
+	sorted := order(&core.Job{Operation: core.OpGenerate}, a, strategy, cands, make([]core.Rank, len(cands)), nil)
 	res := &RankResult{RankedOn: strategy.RankedOn(a)}
-	for _, r := range sorted {
-		res.Order = append(res.Order, r.id)
+	for _, p := range sorted {
+		res.Order = append(res.Order, cands[p.at].Offer.ID)
 	}
 	switch res.RankedOn {
 	case rankedOnPriceAndWait:

@@ -35,44 +35,53 @@ func newAuction(timeValue core.Money, cands []core.Candidate) core.Auction {
 	return a
 }
 
-// ranked is one candidate's place while they are sorted.
-type ranked struct {
-	rank core.Rank
-	id   core.OfferID
-	at   int // in the candidates
+// place is one candidate while they are sorted: what decides most often, small
+// enough to be moved about quickly.
+type place struct {
+	tier int
+	cost float64
+	at   int // in the candidates and their ranks
 }
 
-// order asks the strategy for each candidate's rank and sorts by it: appended to
-// into are those in the running, the best first; the rest was left out.
-func order(job *core.Job, a core.Auction, s core.Strategy, cands []core.Candidate, into []ranked) []ranked {
+// order asks the strategy for the rank of each candidate, which it leaves in
+// ranks, and sorts: appended to into are the candidates in the running, the best
+// first; the rest was left out.
+//
+// The order is total: tier, cost, price, tie, then the offer's id, which no two
+// share. Nothing else decides, so the order in which the offers were configured
+// never does.
+func order(job *core.Job, a core.Auction, s core.Strategy, cands []core.Candidate, ranks []core.Rank, into []place) []place {
 	for i := range cands {
-		if r, ok := s.Score(job, a, cands[i]); ok {
-			if math.IsNaN(r.Cost) {
-				r.Cost = math.Inf(1)
-			}
-			if math.IsNaN(r.Tie) {
-				r.Tie = math.Inf(1)
-			}
-			into = append(into, ranked{r, cands[i].Offer.ID, i})
+		r, ok := s.Score(job, a, cands[i])
+		if !ok {
+			continue
 		}
+		if math.IsNaN(r.Cost) {
+			r.Cost = math.Inf(1)
+		}
+		if math.IsNaN(r.Tie) {
+			r.Tie = math.Inf(1)
+		}
+		ranks[i] = r
+		into = append(into, place{r.Tier, r.Cost, i})
 	}
-	slices.SortFunc(into, before)
+	slices.SortFunc(into, func(x, y place) int {
+		switch {
+		case x.tier != y.tier:
+			return cmp.Compare(x.tier, y.tier)
+		case x.cost < y.cost:
+			return -1
+		case x.cost > y.cost:
+			return 1
+		}
+		rx, ry := &ranks[x.at], &ranks[y.at]
+		switch {
+		case rx.Price != ry.Price:
+			return cmp.Compare(rx.Price, ry.Price)
+		case rx.Tie != ry.Tie:
+			return cmp.Compare(rx.Tie, ry.Tie)
+		}
+		return cmp.Compare(cands[x.at].Offer.ID, cands[y.at].Offer.ID)
+	})
 	return into
-}
-
-// before is the total order: tier, cost, price, tie, then the offer's id, which
-// no two share. Nothing else decides, so the order in which the offers were
-// configured never does.
-func before(x, y ranked) int {
-	switch {
-	case x.rank.Tier != y.rank.Tier:
-		return cmp.Compare(x.rank.Tier, y.rank.Tier)
-	case x.rank.Cost != y.rank.Cost:
-		return cmp.Compare(x.rank.Cost, y.rank.Cost)
-	case x.rank.Price != y.rank.Price:
-		return cmp.Compare(x.rank.Price, y.rank.Price)
-	case x.rank.Tie != y.rank.Tie:
-		return cmp.Compare(x.rank.Tie, y.rank.Tie)
-	}
-	return cmp.Compare(x.id, y.id)
 }
