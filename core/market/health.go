@@ -234,7 +234,7 @@ func (e *Entry) Status(now time.Time, b core.Breaker, ttft core.Opt[float64]) St
 func (s *State) failures(now time.Time, b core.Breaker) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.recent(now, b) && !now.Before(s.out) {
+	if !s.recent(now, b) {
 		return 0
 	}
 	return s.counted
