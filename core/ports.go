@@ -151,3 +151,21 @@ type Dialer interface {
 
 // Closer is what main closes on the way out.
 type Closer = io.Closer
+
+// Recorders are several Recorders that are told together.
+type Recorders []Recorder
+
+// Record tells each.
+func (rs Recorders) Record(r *Receipt) {
+	for _, x := range rs {
+		x.Record(r)
+	}
+}
+
+// Changed joins what each has.
+func (rs Recorders) Changed() (out []Record) {
+	for _, x := range rs {
+		out = append(out, x.Changed()...)
+	}
+	return out
+}
