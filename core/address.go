@@ -30,10 +30,10 @@ func CheckURL(raw string, fromFile, allowPrivate bool) error {
 		return refused("not an http or https address", "write it as https://host/path")
 	}
 	if u.User != nil {
-		return refused("the address has a user name in it", "the credential belongs into api_key or headers")
+		return refused("the address has a user name in it", "the credential belongs in api_key or headers")
 	}
 	if u.RawQuery != "" || u.ForceQuery {
-		return refused("the address has a query", "the credential belongs into api_key or headers")
+		return refused("the address has a query", "the credential belongs in api_key or headers")
 	}
 	if strings.Contains(raw, "#") {
 		return refused("the address has a fragment", "leave out the # and what follows it")
@@ -74,7 +74,7 @@ func refused(msg, hint string) *Error { return &Error{Kind: Invalid, Msg: msg, H
 
 func refusePrivate(what string) *Error {
 	return refused(what+" is a loopback or private address",
-		"a provider made through the admin API needs allow_private: true for it")
+		"only a provider with allow_private: true may be there")
 }
 
 func portOK(u *url.URL) bool {

@@ -1,0 +1,252 @@
+package conf
+
+import (
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"headway/core"
+)
+
+// fileRecord is the whole file. The names are those of SPEC §18 and §24.
+func fileRecord() value[draft] {
+	self := func(d *draft) *draft { return d }
+	return record([]field[draft]{
+		key("listen", "The address of the one HTTP listener, as host:port; port 0 takes a free one.",
+			hostPort(), func(d *draft) *string { return &d.Listen }),
+		key("data", "The data folder: store, receipts, socket. Relative to this file, as every path here.",
+			folder(), func(d *draft) *string { return &d.Data }),
+		key("admin_token", "The credential of admin calls. Left out, or a ${NAME} that is not set: one is made and kept in the data folder.",
+			adminToken(), func(d *draft) *core.Secret { return &d.AdminToken }),
+		key("routing", "How offers are chosen where a key does not say otherwise.", record(routingFields(), nil), self),
+		key("nats", "How worker nodes reach this box.", record([]field[draft]{
+			key("listen", "The address that nodes dial, as host:port. It is opened once a node is enrolled.",
+				hostPort(), func(d *draft) *string { return &d.NATS.Listen }),
+			key("heartbeat", "How often a node reports.",
+				duration(10*time.Millisecond, time.Hour), func(d *draft) *time.Duration { return &d.NATS.Heartbeat }),
+			key("heartbeat_misses", "Reports missed in a row that make a node lost.",
+				count(1, 1000), func(d *draft) *int { return &d.NATS.HeartbeatMisses }),
+		}, nil), self),
+		key("providers", "The upstream accounts and servers.",
+			list(providerRecord(), 0), func(d *draft) *[]provider { return &d.providers }),
+		key("keys", "The callers' keys; more can be made with `headway key create`.",
+			list(keyRecord(true), 0), func(d *draft) *[]Credential { return &d.Keys }),
+		key("limits", "The bounds of one call.", record(limitFields(), nil), self),
+		key("breaker", "When failures take an offer out.", record([]field[draft]{
+			key("within", "Two counted failures closer together than this take the offer out.",
+				duration(0, day), func(d *draft) *time.Duration { return &d.Settings.Breaker.Within }),
+			key("out", "How long it is out.",
+				duration(0, day), func(d *draft) *time.Duration { return &d.Settings.Breaker.Out }),
+			key("max_retry_after", "The longest pause that an upstream may ask for with Retry-After.",
+				duration(0, day), func(d *draft) *time.Duration { return &d.Settings.Breaker.MaxRetryAfter }),
+		}, nil), self),
+		key("slow", "From when on a phase of a call is called slow (SPEC §21).", record(slowFields(), nil), self),
+		key("log", "What is logged.", record([]field[draft]{
+			key("level", "The least level: debug, info, warn or error. No level shows a prompt, an answer or a secret.",
+				level(), func(d *draft) *slog.Level { return &d.LogLevel }),
+		}, nil), self),
+		key("cors", "The origins whose pages may call from a browser, like https://app.example.com; \"*\" is every one.",
+			names(origin(), 0), func(d *draft) *[]string { return &d.CORS }),
+		key("store", "How the store keeps its files.", record([]field[draft]{
+			key("log_file_bytes", "The size of one log file, in bytes: smaller files give space back sooner.",
+				whole(1<<20, 1<<31-1), func(d *draft) *int64 { return &d.LogFileBytes }),
+		}, nil), self),
+		refusedKey[draft]("probes", notEnforced),
+		refusedKey[draft]("receipts", notEnforced),
+	}, checkFile)
+}
+
+const (
+	day         = 24 * time.Hour
+	notEnforced = "not enforced by this version: leave it out"
+)
+
+func routingFields() []field[draft] {
+	return []field[draft]{
+		key("strategy", "price-and-wait, cheapest, fastest, fastest-first-token or balanced (SPEC §7).",
+			strategy(), func(d *draft) *string { return &d.Settings.Routing.Strategy }),
+		key("time_value_usd_per_hour", "What an hour of waiting is worth, in US dollars.",
+			dollars(), func(d *draft) *core.Money { return &d.Settings.Routing.TimeValue }),
+		key("auto", "The models among which a call for the model `auto` is routed.",
+			names(offered(), 0), func(d *draft) *[]core.Model { return &d.Auto }),
+		key("scripts", "The folder of the strategies in JavaScript.",
+			folder(), func(d *draft) *string { return &d.Scripts }),
+		key("price_cap_usd_per_mtok", "Offers with a rate above it are refused; at the cap passes.",
+			priceCap(), func(d *draft) *core.PriceCap { return &d.Settings.Routing.PriceCap }),
+		key("allow_models", "The only models that are served; left out: all.",
+			names(model("a model's name"), 1), func(d *draft) *[]core.Model { return &d.Settings.Routing.AllowModels }),
+		key("block_models", "Models that are not served.",
+			names(model("a model's name"), 0), func(d *draft) *[]core.Model { return &d.Settings.Routing.BlockModels }),
+		key("serve_own", "Lets an owner's offers serve that owner's own calls, for a box with one owner.",
+			flag(), func(d *draft) *bool { return &d.Settings.Routing.ServeOwn }),
+	}
+}
+
+func limitFields() []field[draft] {
+	limit := func(name, doc string, least time.Duration, in func(*core.Limits) *time.Duration) field[draft] {
+		return key(name, doc, duration(least, day), func(d *draft) *time.Duration { return in(&d.Settings.Limits) })
+	}
+	return []field[draft]{
+		key("body_mib", "The largest request body, in MiB.",
+			scaled(1, 1024, 1<<20), func(d *draft) *int64 { return &d.Settings.Limits.Body }),
+		key("event_mib", "The largest single event of a stream, in MiB.",
+			scaled(1, 1024, 1<<20), func(d *draft) *int64 { return &d.Settings.Limits.Event }),
+		limit("header_timeout", "The longest wait from dispatch to an upstream's headers.", time.Millisecond,
+			func(l *core.Limits) *time.Duration { return &l.HeaderTimeout }),
+		limit("first_output_min", "The least first-output limit of an attempt.", 0,
+			func(l *core.Limits) *time.Duration { return &l.FirstOutputMin }),
+		key("first_output_factor", "The first-output limit of an attempt, times its predicted first output.",
+			number(1, 1000), func(d *draft) *float64 { return &d.Settings.Limits.FirstOutputFactor }),
+		limit("hold", "How long frames before the first output are held back, so that another offer can still be tried.", 0,
+			func(l *core.Limits) *time.Duration { return &l.Hold }),
+		limit("stream_idle", "The longest silence inside a stream.", time.Millisecond,
+			func(l *core.Limits) *time.Duration { return &l.StreamIdle }),
+		limit("client_write", "The longest time that a write to a client may block.", time.Millisecond,
+			func(l *core.Limits) *time.Duration { return &l.ClientWrite }),
+		limit("drain", "How long a stop waits for open calls.", 0,
+			func(l *core.Limits) *time.Duration { return &l.Drain }),
+		key("script", "The time limit of one ranking by a script.",
+			duration(time.Millisecond, 10*time.Second), func(d *draft) *time.Duration { return &d.ScriptTime }),
+	}
+}
+
+func slowFields() []field[draft] {
+	from := func(name, doc string, in func(*core.SlowLimits) *time.Duration) field[draft] {
+		return key(name, doc, duration(0, day), func(d *draft) *time.Duration { return in(&d.Settings.Slow) })
+	}
+	return []field[draft]{
+		from("headers", "Upstream headers later than this.", func(l *core.SlowLimits) *time.Duration { return &l.Headers }),
+		from("first_event", "A first stream event later than this.", func(l *core.SlowLimits) *time.Duration { return &l.FirstEvent }),
+		from("first_output", "A first output later than this.", func(l *core.SlowLimits) *time.Duration { return &l.FirstOutput }),
+		from("output_after_event", "A first output this long after the first event.",
+			func(l *core.SlowLimits) *time.Duration { return &l.OutputAfterEvent }),
+		from("text_after_output", "A first visible text this long after the first output.",
+			func(l *core.SlowLimits) *time.Duration { return &l.TextAfterOutput }),
+		key("visible_tps", "Fewer visible output tokens per second than this.",
+			number(0, 1_000_000), func(d *draft) *float64 { return &d.Settings.Slow.VisibleTPS }),
+		from("auth", "A check of the key that took longer.", func(l *core.SlowLimits) *time.Duration { return &l.Auth }),
+		from("routing", "A choice of the offer that took longer.", func(l *core.SlowLimits) *time.Duration { return &l.Routing }),
+		from("upload", "A read of the request body that took longer.", func(l *core.SlowLimits) *time.Duration { return &l.Upload }),
+	}
+}
+
+func priceCap() value[core.PriceCap] {
+	return record([]field[core.PriceCap]{
+		key("input", "The highest input rate, in US dollars per million tokens.",
+			maybe(rate()), func(c *core.PriceCap) *core.Opt[core.Rate] { return &c.Input }),
+		key("output", "The highest output rate, in US dollars per million tokens.",
+			maybe(rate()), func(c *core.PriceCap) *core.Opt[core.Rate] { return &c.Output }),
+	}, nil)
+}
+
+// strategy is one of SPEC §7 that a setting may name.
+func strategy() value[string] {
+	return choice[string]("strategy", []string{"price-and-wait", "cheapest", "fastest", "fastest-first-token", "balanced"},
+		func(s string) fault {
+			if s == "auto" {
+				return fault{"is no strategy of a setting", "auto is asked for as a model, and routing.auto is its pool"}
+			}
+			return fault{}
+		})
+}
+
+// model is the name of a model that clients ask for.
+func model(want string) value[core.Model] { return label[core.Model](want) }
+
+func hostPort() value[string] {
+	return word[string]("an address like 127.0.0.1:8080", object{"type": "string", "pattern": `:[0-9]+$|` + referencePattern},
+		func(s string) fault {
+			host, port, err := net.SplitHostPort(s)
+			if err != nil {
+				return fault{"is not host:port", "write it like 127.0.0.1:8080, or :8080 for every address of this machine"}
+			}
+			if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+				return fault{"has no port from 0 to 65535", ""}
+			}
+			if _, err := netip.ParseAddr(host); err != nil &&
+				strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
+				return fault{"has no host that is an address or a name", ""}
+			}
+			return fault{}
+		})
+}
+
+// origin is what a browser sends as Origin.
+func origin() value[string] {
+	return word[string]("an origin like https://app.example.com",
+		object{"type": "string", "pattern": `^\*$|^https?://[^/]+$|` + referencePattern},
+		func(s string) fault {
+			u, err := url.Parse(s)
+			switch {
+			case s == "*":
+				return fault{}
+			case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil:
+				return fault{"is no origin", "write it like https://app.example.com"}
+			case s != u.Scheme+"://"+strings.ToLower(u.Host):
+				return fault{"is no origin as browsers send it: scheme, host and port in lower case, and nothing behind", "write it as " + u.Scheme + "://" + strings.ToLower(u.Host)}
+			}
+			return fault{}
+		})
+}
+
+// adminToken is a secret whose variable need not be set (SPEC §24).
+func adminToken() value[core.Secret] {
+	v := secret(1)
+	read := v.read
+	v.read = func(b *binder, at place, to *core.Secret) bool {
+		if at.node.Tag == "!!str" && strings.Contains(at.node.Value, "$") {
+			if val, wrong := expand(at.node.Value, b.dir, b.env); wrong != nil && wrong.unset || wrong == nil && val == "" {
+				return true
+			}
+		}
+		return read(b, at, to)
+	}
+	return v
+}
+
+// checkFile looks at what several parts of a file say together.
+func checkFile(b *binder, at place, d *draft) {
+	checkProviders(b, at.child("providers"), d.providers)
+	checkKeys(b, at.child("keys"), d.Keys)
+	if t := d.AdminToken; !t.Empty() && len(t.Reveal()) < 16 {
+		b.note(at.child("admin_token"), "use 16 characters or more", "is short")
+	}
+	if len(d.providers) == 0 {
+		return // its models come from nodes and admin calls
+	}
+	var served []string
+	for _, p := range d.providers {
+		for _, o := range p.offers {
+			served = append(served, string(o.Model))
+			for _, alias := range o.Aliases {
+				served = append(served, string(alias))
+			}
+		}
+	}
+	// A name that is blocked need not be served; one that is nearly served is
+	// likely misspelt, and then blocks nothing.
+	known := func(at place, models []core.Model, blocked bool) {
+		for i, m := range models {
+			near := didYouMean(string(m), served)
+			if m != "" && !slices.Contains(served, string(m)) && (near != "" || !blocked) {
+				b.note(at.item(i), "a node or an offer made by an admin call may still serve it",
+					"no offer of this file serves %s%s", shorten(string(m)), near)
+			}
+		}
+	}
+	routing := at.child("routing")
+	known(routing.child("auto"), d.Auto, false)
+	known(routing.child("allow_models"), d.Settings.Routing.AllowModels, false)
+	known(routing.child("block_models"), d.Settings.Routing.BlockModels, true)
+	for i, k := range d.Keys {
+		key := at.child("keys").item(i)
+		known(key.child("models"), k.Models, false)
+		known(key.child("allow_models"), k.AllowModels, false)
+		known(key.child("block_models"), k.BlockModels, true)
+	}
+}

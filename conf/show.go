@@ -1,0 +1,30 @@
+package conf
+
+import (
+	"headway/core"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Show is the file as it was understood: with its defaults, with what its
+// references stand for, with its paths resolved, and with every secret as ***.
+func Show(f *File) []byte {
+	d := draft{File: *f}
+	for _, p := range f.Providers {
+		shown := provider{Provider: *p}
+		if !p.AllowPrivate {
+			shown.private = core.Some(false)
+		}
+		for _, o := range f.Offers {
+			if o.Provider == p {
+				shown.offers = append(shown.offers, offer{Offer: *o})
+			}
+		}
+		d.providers = append(d.providers, shown)
+	}
+	out, err := yaml.Dump(fileRecord().show(&d), yaml.WithLineWidth(-1))
+	if err != nil { // a tree of scalars, lists and mappings: it cannot fail
+		return nil
+	}
+	return out
+}
