@@ -107,3 +107,19 @@ func BenchmarkAdmit(b *testing.B) {
 		}
 	}
 }
+
+func TestSealer(t *testing.T) {
+	p := ledger.NewPepper()
+	s := p.Sealer()
+	sealed := s.Seal("a", []byte("sk-secret"))
+	if got, err := s.Open("a", sealed); err != nil || string(got) != "sk-secret" {
+		t.Errorf("opened %q, %v", got, err)
+	}
+	if _, err := s.Open("b", sealed); err == nil {
+		t.Error("opens as another record")
+	}
+	other := ledger.NewPepper()
+	if _, err := other.Sealer().Open("a", sealed); err == nil {
+		t.Error("opens under another pepper")
+	}
+}
