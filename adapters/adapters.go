@@ -1,0 +1,375 @@
+// Package adapters speaks the wire formats of clients and providers, one file
+// for each: it reads a request's facts, makes the request to a provider, says
+// what each frame of an answer holds, and writes Headway's own words in the
+// format. Client and provider speak the same format: bytes pass as they came,
+// with only what must change changed. Adding a format is one file and one line
+// in [All].
+package adapters
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"headway/core"
+)
+
+// All lists the adapters, one for each wire format.
+func All() []core.Adapter {
+	return []core.Adapter{
+		Chat{},
+		Responses{},
+		Anthropic{},
+		Google{},
+	}
+}
+
+// mediaBytes is what one image, sound or document counts in Job.PromptBytes:
+// a model reads it as about a thousand tokens, whatever its size in base64.
+const mediaBytes = 3000
+
+// maxModel is the longest model name; it is repeated in errors and receipts.
+const maxModel = 256
+
+// notJSON is the error of a body that a cursor could not walk.
+func notJSON(err error) *core.Error { return core.Errorf(core.Invalid, "body: %v", err) }
+
+// checkText refuses text that many providers answer with a 500: bytes that are
+// not UTF-8, and escapes of half a character. The body must be valid JSON.
+func checkText(body []byte) *core.Error {
+	if !utf8.Valid(body) {
+		at := 0
+		for r, n := utf8.DecodeRune(body); r != utf8.RuneError || n > 1; r, n = utf8.DecodeRune(body[at:]) {
+			at += n
+		}
+		return core.Errorf(core.Invalid, "body: not valid UTF-8 at byte %d", at)
+	}
+	for i := 0; ; {
+		n := bytes.IndexByte(body[i:], '\\')
+		if n < 0 {
+			return nil
+		}
+		if i += n; body[i+1] != 'u' {
+			i += 2
+			continue
+		}
+		switch unit := hex4(body[i+2:]); {
+		case unit < 0xD800 || unit > 0xDFFF:
+			i += 6
+		case unit < 0xDC00 && len(body) >= i+12 && body[i+6] == '\\' && body[i+7] == 'u' && hex4(body[i+8:])&^0x3FF == 0xDC00:
+			i += 12
+		default:
+			return core.Errorf(core.Invalid, "body: an escape of half a character (%s) at byte %d", body[i:i+6], i)
+		}
+	}
+}
+
+func hex4(b []byte) uint64 {
+	n, _ := strconv.ParseUint(string(b[:4]), 16, 16) // the cursor saw to it that these are digits
+	return n
+}
+
+// textLen is the length in bytes of the text that a raw JSON string stands for.
+func textLen(raw []byte) int {
+	n := len(raw)
+	for i := 0; ; {
+		next := bytes.IndexByte(raw[i:], '\\')
+		if next < 0 {
+			return n
+		}
+		if i += next; raw[i+1] != 'u' {
+			n--
+			i += 2
+			continue
+		}
+		// Half of a pair stands for two of its four bytes.
+		switch unit := hex4(raw[i+2:]); {
+		case unit < 0x80:
+			n -= 5
+		case unit < 0x800 || unit&^0x7FF == 0xD800:
+			n -= 4
+		default:
+			n -= 3
+		}
+		i += 6
+	}
+}
+
+// request walks the body of a client's request. Its methods consume one value
+// and refuse one of another type with the name of its field; null is absent.
+type request struct {
+	cursor
+	job *core.Job
+}
+
+// wrong is the error of a value at a field that is not what it must be.
+func (r *request) wrong(field, must string) *core.Error {
+	if r.err != nil {
+		return notJSON(r.err)
+	}
+	return core.Field(field, "%s", must)
+}
+
+// str consumes a string and gives its raw text.
+func (r *request) str(field string) ([]byte, *core.Error) {
+	raw, ok := r.text()
+	if !ok {
+		return nil, r.wrong(field, "must be a string")
+	}
+	return raw, nil
+}
+
+// flag consumes a boolean.
+func (r *request) flag(field string) (bool, *core.Error) {
+	if r.null() {
+		return false, nil
+	}
+	v, ok := r.boolean()
+	if !ok {
+		return false, r.wrong(field, "must be true or false")
+	}
+	return v, nil
+}
+
+// count consumes a whole number that is at least least and fits in 32 bits, as
+// many servers need it.
+func (r *request) count(field string, least int64) (core.Opt[int64], *core.Error) {
+	if r.null() {
+		return core.Opt[int64]{}, nil
+	}
+	n, ok := r.integer()
+	if !ok || n < least || n > math.MaxInt32 {
+		return core.Opt[int64]{}, r.wrong(field, fmt.Sprintf("must be a whole number from %d to %d", least, math.MaxInt32))
+	}
+	return core.Some(n), nil
+}
+
+// real consumes a number.
+func (r *request) real(field string) *core.Error {
+	if r.null() {
+		return nil
+	}
+	if _, ok := r.number(); !ok {
+		return r.wrong(field, "must be a number")
+	}
+	return nil
+}
+
+// name consumes the model's name.
+func (r *request) name() *core.Error {
+	r.peek()
+	from := r.i
+	raw, err := r.str("model")
+	if err != nil {
+		return err
+	}
+	if len(raw) == 0 || len(raw) > maxModel {
+		return core.Field("model", "must have 1 to %d bytes", maxModel)
+	}
+	r.job.Model = core.Model(unescape(raw))
+	r.job.Edits.Model = core.Span{From: from, To: r.i}
+	return nil
+}
+
+// raw consumes a value and counts it as prompt as it stands: tools, schemas and
+// items whose text is not worth telling from their form.
+func (r *request) raw() []byte {
+	v := r.value()
+	r.job.PromptBytes += len(v)
+	return v
+}
+
+// finish checks what is behind the walk: no more data, and text that is text.
+func (r *request) finish() *core.Error {
+	if err := r.end(); err != nil {
+		return notJSON(err)
+	}
+	return checkText(r.job.Body)
+}
+
+// misspelt gives the name among names that key is a different spelling of in
+// letter case alone: readers written in Go take it for that name.
+func misspelt(key []byte, names []string) string {
+	for _, name := range names {
+		if strings.EqualFold(string(key), name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// edit is a change of a body: text in the place of a span.
+type edit struct {
+	core.Span
+	text string
+}
+
+// splice gives body with the edits made, which are in the order of their spans;
+// body itself where there are none.
+func splice(body []byte, edits []edit) []byte {
+	if len(edits) == 0 {
+		return body
+	}
+	n := len(body)
+	for _, e := range edits {
+		n += len(e.text) - (e.To - e.From)
+	}
+	out := make([]byte, 0, n)
+	at := 0
+	for _, e := range edits {
+		out = append(append(out, body[at:e.From]...), e.text...)
+		at = e.To
+	}
+	return append(out, body[at:]...)
+}
+
+// modelEdit is the change of a job's model to the name that the offer's provider
+// has for it; none where that is the name that came.
+func modelEdit(job *core.Job, offer *core.Offer) []edit {
+	if !job.Edits.Model.Present() || offer.UpstreamModel == "" || offer.UpstreamModel == string(job.Model) {
+		return nil
+	}
+	return []edit{{job.Edits.Model, quote(offer.UpstreamModel)}}
+}
+
+// forwarded are the headers of a client that reach an upstream (SPEC §24).
+var forwarded = [...]string{"Anthropic-Version", "Anthropic-Beta", "Openai-Beta", "Traceparent"}
+
+// outgoing makes the request that every format shares: POST to the provider's
+// base URL with path behind it, the client's query without key, the body, the
+// headers that may pass, the credential by the name and with the prefix given,
+// and last the provider's own headers, which win (SPEC §24).
+func outgoing(ctx context.Context, head core.RequestHead, offer *core.Offer, path, credential, prefix string, body []byte) (*http.Request, error) {
+	p := offer.Provider
+	u, err := url.Parse(p.BaseURL)
+	if err != nil || u.Host == "" {
+		return nil, core.Errorf(core.Internal, "provider %s: base_url is not an address", p.ID)
+	}
+	u = u.JoinPath(path)
+	if query := upstreamQuery(u.Query(), head.Query); len(query) > 0 {
+		u.RawQuery = query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, core.Errorf(core.Internal, "provider %s: base_url is not an address", p.ID)
+	}
+
+	h := req.Header
+	h.Set("Content-Type", "application/json")
+	h.Set("Accept-Encoding", "identity") // the frames of a stream are looked at as they come
+	h.Set("User-Agent", "headway")
+	for _, name := range forwarded {
+		for _, v := range head.Header[name] {
+			if sendable(v) {
+				h.Add(name, v)
+			}
+		}
+	}
+	if !p.APIKey.Empty() {
+		if !sendable(p.APIKey.Reveal()) {
+			return nil, core.Errorf(core.Internal, "provider %s: api_key holds bytes that no header may have", p.ID)
+		}
+		h.Set(credential, prefix+p.APIKey.Reveal())
+	}
+	for name, v := range p.Headers {
+		if !sendable(v.Reveal()) {
+			return nil, core.Errorf(core.Internal, "provider %s: header %s holds bytes that no header may have", p.ID, name)
+		}
+		if textproto.CanonicalMIMEHeaderKey(name) == "Host" {
+			req.Host = v.Reveal()
+			continue
+		}
+		h.Set(name, v.Reveal())
+	}
+	return req, nil
+}
+
+// upstreamQuery is the provider's own query with the client's over it, but for
+// key, which is a credential.
+func upstreamQuery(own, client url.Values) url.Values {
+	for name, values := range client {
+		if name != "key" {
+			own[name] = values
+		}
+	}
+	return own
+}
+
+// sendable tells whether a text may be a header's value.
+func sendable(v string) bool {
+	for i := range len(v) {
+		if v[i] < ' ' && v[i] != '\t' || v[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// quote writes a text as a JSON string.
+func quote(s string) string { return string(encode(s)) }
+
+// encode writes a value as JSON without HTML's escapes; v is one that cannot
+// fail, made of strings, numbers, maps, lists and what was read from JSON.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) != nil {
+		return []byte("null")
+	}
+	return bytes.TrimRight(b.Bytes(), "\n")
+}
+
+// decode reads JSON off the hot path, numbers as they are written.
+func decode(data []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	return d.Decode(v)
+}
+
+// errorText is what an error tells a caller: what is wrong, and what to do.
+func errorText(e *core.Error) string {
+	if e.Hint == "" {
+		return e.Msg
+	}
+	return e.Msg + "; " + e.Hint
+}
+
+// errorWords are the statuses that providers' words for an error stand for,
+// where a stream or body names no status.
+var errorWords = map[string]int{
+	"invalid_request_error": 400, "INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "BadRequestError": 400, "invalid_prompt": 400,
+	"exceed_context_size_error": 400, "context_length_exceeded": 400, "tool_use_failed": 400,
+	"authentication_error": 401, "invalid_api_key": 401, "UNAUTHENTICATED": 401,
+	"billing_error": 402, "insufficient_credits": 402,
+	"permission_error": 403, "PERMISSION_DENIED": 403,
+	"not_found_error": 404, "model_not_found": 404, "NOT_FOUND": 404, "NotFoundError": 404,
+	"request_too_large": 413,
+	"rate_limit_error":  429, "rate_limit_exceeded": 429, "insufficient_quota": 429, "RESOURCE_EXHAUSTED": 429, "tokens": 429, "requests": 429,
+	"api_error": 500, "server_error": 500, "internal_error": 500, "INTERNAL": 500, "InternalServerError": 500, "internal_server_error": 500,
+	"UNAVAILABLE": 503, "unavailable_error": 503, "service_unavailable_error": 503, "ServiceUnavailableError": 503, "engine_overloaded": 503,
+	"timeout_error": 504, "DEADLINE_EXCEEDED": 504,
+	"overloaded_error": 529,
+}
+
+// statusOf gives the status that an error's words stand for, the more exact word
+// first; 0 where none is known. A word may be the number itself.
+func statusOf(words ...string) int {
+	for _, w := range words {
+		if n, err := strconv.Atoi(w); err == nil && n >= 400 && n < 600 {
+			return n
+		}
+		if n := errorWords[w]; n != 0 {
+			return n
+		}
+	}
+	return 0
+}
