@@ -50,6 +50,10 @@ type Answer struct {
 	// Contradiction tells that the report disagrees with itself about output:
 	// output speeds are then absent.
 	Contradiction bool
+	// Opening tells that the output reported so far is the placeholder of a
+	// stream's opening (Anthropic's message_start): it stands for nothing where
+	// the stream ends before its next report.
+	Opening bool
 	// OutputBytes is the size of the output text seen, of every kind, for an
 	// estimate where no usage is reported.
 	OutputBytes int
