@@ -45,6 +45,7 @@ func (r *messagesReader) Read(f *core.Frame) core.Mark {
 		}
 	case kindStart:
 		r.take(&e.usage)
+		r.answer.Opening = r.answer.Reported
 		if !r.start.OK {
 			r.start = r.usage.tokens().Fresh()
 		}
@@ -52,6 +53,7 @@ func (r *messagesReader) Read(f *core.Frame) core.Mark {
 		r.inner = r.inner || e.server
 	case kindMessageDelta:
 		r.take(&e.usage)
+		r.answer.Opening = r.answer.Opening && !e.usage.output.OK
 		if len(e.stop) > 0 {
 			r.answer.Finish = string(unescape(e.stop))
 			return core.MarkFinish

@@ -179,16 +179,17 @@ func (k *googleCandidate) part(p map[string]any) {
 
 // function adds a call, or more arguments of the one under way.
 func (k *googleCandidate) function(p, call map[string]any) {
+	goesOn := call["willContinue"] == true
 	if k.call == nil || call["name"] != nil {
 		k.call = nil
 		k.parts = append(k.parts, p)
-		if call["willContinue"] != true && call["partialArgs"] == nil {
+		if !goesOn && call["partialArgs"] == nil {
 			return
 		}
 		k.call = &googleArgs{into: call}
 	}
 	k.call.add(call)
-	if call["willContinue"] != true {
+	if !goesOn {
 		k.call = nil
 	}
 }
