@@ -74,20 +74,25 @@ func (g *Gateway) Open() int64 { return g.open.Load() }
 // Drain makes /readyz say no, so that a balancer stops sending calls.
 func (g *Gateway) Drain() { g.draining.Store(true) }
 
-// route says which format a path speaks.
-type route struct {
-	format core.Format
-	method string
+// routes are the paths of calls that are matched whole; Google's have the model
+// in them.
+var routes = map[string]core.Format{
+	"/v1/chat/completions":      core.FormatOpenAI,
+	"/v1/completions":           core.FormatOpenAI,
+	"/v1/embeddings":            core.FormatOpenAI,
+	"/v1/responses":             core.FormatResponses,
+	"/v1/messages":              core.FormatAnthropic,
+	"/v1/messages/count_tokens": core.FormatAnthropic,
 }
 
-// routes are the paths that are matched whole; Google's have the model in them.
-var routes = map[string]route{
-	"/v1/chat/completions":      {core.FormatOpenAI, http.MethodPost},
-	"/v1/completions":           {core.FormatOpenAI, http.MethodPost},
-	"/v1/embeddings":            {core.FormatOpenAI, http.MethodPost},
-	"/v1/responses":             {core.FormatResponses, http.MethodPost},
-	"/v1/messages":              {core.FormatAnthropic, http.MethodPost},
-	"/v1/messages/count_tokens": {core.FormatAnthropic, http.MethodPost},
+// speaks is the format of a call's path; false where it is no call's.
+func (g *Gateway) speaks(r *http.Request) (core.Format, bool) {
+	path := r.URL.Path
+	if f, ok := routes[path]; ok {
+		return f, true
+	}
+	google := strings.HasPrefix(path, "/v1beta/") || strings.HasPrefix(path, "/v1/models/") && strings.Contains(path, ":")
+	return core.FormatGoogle, google && r.Method != http.MethodGet
 }
 
 // ServeHTTP answers the model routes, /healthz, /readyz and /metrics.
@@ -107,21 +112,18 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.cors(w, r) {
 		return
 	}
-	rt, ok := routes[path]
-	if !ok && (strings.HasPrefix(path, "/v1beta/") || strings.HasPrefix(path, "/v1/models/") && strings.Contains(path, ":")) && r.Method != http.MethodGet {
-		rt, ok = route{core.FormatGoogle, http.MethodPost}, true
-	}
+	format, ok := g.speaks(r)
 	switch {
-	case ok && r.Method == rt.method:
-		g.call(w, r, g.adapters[rt.format], nil)
+	case ok && r.Method == http.MethodPost:
+		g.call(w, r, g.adapters[format], nil)
 	case ok && path == "/v1/responses" && strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
 		// Codex falls back to HTTP at once on this status and on no other.
 		w.Header().Set("Upgrade", "HTTP/1.1")
 		w.Header().Set("Connection", "Upgrade")
 		g.refuse(w, r, core.Errorf(core.Upgrade, "websockets are not spoken here, post to the same path"))
 	case ok:
-		w.Header().Set("Allow", rt.method)
-		g.refuseStatus(w, r, core.Errorf(core.Invalid, "%s is not allowed on this path, use %s", method(r), rt.method), http.StatusMethodNotAllowed)
+		w.Header().Set("Allow", http.MethodPost)
+		g.refuseStatus(w, r, core.Errorf(core.Invalid, "%s is not allowed on this path, use POST", method(r)), http.StatusMethodNotAllowed)
 	case r.Method == http.MethodGet && isModels(path):
 		g.models(w, r)
 	default:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -31,12 +32,21 @@ func (g *Gateway) Try(ctx context.Context, id core.OfferID, kind core.CallKind) 
 	if err != nil {
 		return "", err
 	}
-	r := (&http.Request{Method: http.MethodPost, URL: target, Header: http.Header{}, Body: http.NoBody, ContentLength: int64(len(raw))}).WithContext(ctx)
-	r.Body = readCloser{bytes.NewReader(raw)}
+	return g.Own((&http.Request{Method: http.MethodPost, URL: target, Header: http.Header{},
+		Body: io.NopCloser(bytes.NewReader(raw)), ContentLength: int64(len(raw))}).WithContext(ctx), Forced{Offer: id, Kind: kind})
+}
+
+// Own makes a call of Headway's own with a request as a client would send it,
+// and gives its id once it is over.
+func (g *Gateway) Own(r *http.Request, f Forced) (core.CallID, error) {
+	format, ok := g.speaks(r)
+	if !ok {
+		return "", core.Errorf(core.NotFound, "no such path")
+	}
 	w := &discard{header: http.Header{}}
-	g.call(w, r, g.adapters[e.Offer.Provider.Format.Wire()], &Forced{Offer: id, Kind: kind})
-	if offer := w.header.Get("X-Headway-Offer"); offer == "" {
-		return "", core.Errorf(core.NoOffer, "the call to %s could not be made: %s", id, w.text())
+	g.call(w, r, g.adapters[format], &f)
+	if w.header.Get("X-Headway-Offer") == "" {
+		return "", core.Errorf(core.NoOffer, "the call to %s could not be made: %s", f.Offer, w.text())
 	}
 	return core.CallID(w.header.Get("X-Request-Id")), nil
 }
@@ -61,10 +71,6 @@ func tiny(o *core.Offer) (path string, body map[string]any) {
 	}
 	return "/v1/chat/completions", map[string]any{"model": o.Model, "messages": []any{user}, limit: tinyOutput, "stream": true}
 }
-
-type readCloser struct{ *bytes.Reader }
-
-func (readCloser) Close() error { return nil }
 
 // discard is the client of a call of Headway's own.
 type discard struct {
