@@ -126,15 +126,16 @@ func Init(names []string, env func(string) (string, bool)) ([]byte, error) {
 	}
 	var out strings.Builder
 	out.WriteString(initHead)
+	fmt.Fprintf(&out, "# List prices in US dollars per million tokens, as known in %s: models and prices change, so check each one\n"+
+		"# with its provider before you rely on a charge.\n", pricesKnown)
 	if len(chosen) == 0 {
-		out.WriteString("# No provider was named, and no usual variable (OPENAI_API_KEY …) is set. Take the # away from this example, or run\n" +
+		out.WriteString("#\n# No provider was named, and no usual variable (OPENAI_API_KEY …) is set. Take the # away from this example, or run\n" +
 			"# `headway init` with names: " + strings.Join(Presets(), ", ") + ".\n")
 		for line := range strings.Lines("providers:\n" + presets()[0].yaml()) {
 			out.WriteString("# " + line)
 		}
 	} else {
-		fmt.Fprintf(&out, "# List prices in US dollars per million tokens, as known in %s: models and prices change, so check each one\n"+
-			"# with its provider before you rely on a charge.\nproviders:\n", pricesKnown)
+		out.WriteString("providers:\n")
 		for _, p := range chosen {
 			out.WriteString(p.yaml())
 		}
