@@ -289,6 +289,8 @@ func TestPlainComparesAreFound(t *testing.T) {
 		`bytes.Equal(got, []byte(secret))`:  1,
 		`strings.EqualFold(c.APIKey, got)`:  1,
 		`keys[bearer] != nil`:               1,
+		`keys[c.Secret] != nil`:             1,
+		`value[core.Secret]() != nil`:       0,
 		`token == ""`:                       0,
 		`secret != nil`:                     0,
 		`tokens == 3`:                       0,
@@ -300,7 +302,7 @@ func TestPlainComparesAreFound(t *testing.T) {
 		`strings.HasPrefix(auth, "Bearer")`: 0,
 	} {
 		files := token.NewFileSet()
-		f, err := parser.ParseFile(files, "x.go", "package x\nfunc f() { if "+line+" {} }", parser.SkipObjectResolution)
+		f, err := parser.ParseFile(files, "x.go", "package x\nimport \"headway/core\"\nfunc f() { if "+line+" {} }", parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}

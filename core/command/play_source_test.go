@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,6 +23,10 @@ var plainComparers = []string{
 	"slices.Equal", "slices.Contains", "reflect.DeepEqual",
 }
 
+// notFromCallers are the functions whose two operands are both the operator's
+// own: what a reload changed is no check of a caller's credential.
+var notFromCallers = []string{"sameCredential"}
+
 // plainCompares lists the places in the product's sources, below root, where a
 // credential is compared byte by byte or looked up as it is (case 065).
 func plainCompares(root string) ([]string, error) {
@@ -35,16 +40,16 @@ func plainCompares(root string) ([]string, error) {
 // sources parses each Go file of the module that is not a test.
 func sources(root string, visit func(*token.FileSet, *ast.File)) error {
 	files := token.NewFileSet()
-	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")):
+		case d.IsDir() && name != root && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")):
 			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil
 		}
-		f, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		f, err := parser.ParseFile(files, name, nil, parser.SkipObjectResolution)
 		if err == nil {
 			visit(files, f)
 		}
@@ -57,8 +62,14 @@ func plainComparesOf(files *token.FileSet, f *ast.File) []string {
 	add := func(n ast.Node, what string) {
 		found = append(found, fmt.Sprintf("%s: %s", files.Position(n.Pos()), what))
 	}
+	packages := map[string]bool{}
+	for _, imp := range f.Imports {
+		packages[path.Base(strings.Trim(imp.Path.Value, `"`))] = true
+	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
+		case *ast.FuncDecl:
+			return !slices.Contains(notFromCallers, n.Name.Name)
 		case *ast.BinaryExpr:
 			if (n.Op == token.EQL || n.Op == token.NEQ) && comparesSecret(n.X, n.Y) {
 				add(n, "a credential is compared with "+n.Op.String())
@@ -68,7 +79,7 @@ func plainComparesOf(files *token.FileSet, f *ast.File) []string {
 				add(n, "a credential is compared with "+calledName(n))
 			}
 		case *ast.IndexExpr:
-			if isSecret(n.Index) {
+			if isSecret(n.Index) && !isType(n.Index, packages) {
 				add(n, "a credential is looked up as it is")
 			}
 		}
@@ -101,6 +112,18 @@ func isSecret(e ast.Expr) bool {
 			return isSecret(e.Args[0])
 		}
 		return isSecret(e.Fun)
+	}
+	return false
+}
+
+// isType tells a type argument from an index: Credential, core.Secret.
+func isType(e ast.Expr, packages map[string]bool) bool {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.IsExported()
+	case *ast.SelectorExpr:
+		pkg, ok := e.X.(*ast.Ident)
+		return ok && packages[pkg.Name]
 	}
 	return false
 }
