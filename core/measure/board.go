@@ -212,37 +212,6 @@ func (b *Board) span(from, to day) *span {
 	return newSpan(days)
 }
 
-// drop forgets the days before oldest. Where the vault does not take it the day
-// stays and is tried again with the next roll.
-func (b *Board) drop(oldest day) {
-	b.mu.Lock()
-	stale := map[day][]string{}
-	for d, s := range b.days {
-		if d >= oldest {
-			continue
-		}
-		for p, of := range s.pairs {
-			for m := range of {
-				if of[m].Jobs() > 0 {
-					stale[d] = append(stale[d], entry{day: d, what: measureNames[m], pair: p}.name())
-				}
-			}
-		}
-		for o := range s.errors {
-			stale[d] = append(stale[d], entry{day: d, what: predictionError, offer: o}.name())
-		}
-	}
-	b.mu.Unlock()
-	for d, names := range stale {
-		if slices.ContainsFunc(names, func(name string) bool { return b.vault.Delete(kindDay, name) != nil }) {
-			continue
-		}
-		b.mu.Lock()
-		delete(b.days, d)
-		b.mu.Unlock()
-	}
-}
-
 // Measures are the figures of a provider and model in the snapshot; those of the
 // model or of all where that pair has no jobs.
 func (b *Board) Measures(p core.ProviderID, m core.Model) core.Measures {
@@ -269,38 +238,3 @@ func (b *Board) Window() Window { return windowTo(b.view.Load().to) }
 // Late counts the receipts since the start that came after their day had joined
 // the window.
 func (b *Board) Late() int64 { return b.late.Load() }
-
-// PredictionError is how far the predicted waits of an offer were off: |predicted
-// − actual| ÷ actual, so 0.25 is a quarter.
-type PredictionError struct {
-	Jobs   int64   `json:"jobs"`
-	Median float64 `json:"median"`
-	P90    float64 `json:"p90"`
-}
-
-// Errors are the prediction errors of every offer that has any, over the window
-// and what settled since.
-func (b *Board) Errors() map[core.OfferID]PredictionError {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := b.clock()
-	from, to := sealed(now)-windowDays+1, dayOf(now)
-	merged := map[core.OfferID]*Sketch{}
-	for d, s := range b.days {
-		if d < from || d > to {
-			continue
-		}
-		for o, e := range s.errors {
-			made(merged, o).Merge(e)
-		}
-	}
-	out := map[core.OfferID]PredictionError{}
-	for o, s := range merged {
-		out[o] = PredictionError{
-			Jobs:   s.Jobs(),
-			Median: float64(s.Median()) / errorPrecision,
-			P90:    float64(s.Quantile(900)) / errorPrecision,
-		}
-	}
-	return out
-}

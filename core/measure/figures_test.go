@@ -108,6 +108,13 @@ func TestFigures(t *testing.T) {
 			t.Prompt, t.PromptTPS, t.Decode, t.DecodeTPS, t.FiguresFrom = f(150), f(6666.667), f(2020), f(50), measure.FromServer
 			t.VisibleTPS, t.StreamedOutputTokens = f(20.5), i(41)
 		})},
+		{"a contradiction has no speed of the server's either", stream, func() core.Answer {
+			a := server(reported(1000, 0, 101, 0), 1000, 150, 101, 2020)
+			a.Contradiction = true
+			return a
+		}(), true, 50, with(func(t *core.Timing) {
+			t.Prompt, t.PromptTPS, t.Decode, t.FirstTokenToEnd, t.FiguresFrom = f(150), f(6666.667), f(2020), core.Opt[float64]{}, measure.FromServer
+		})},
 		{"one token read has a time and no speed", stream, server(reported(1, 16853, 101, 0), 1, 5.442, 101, 2020), true, 50, with(func(t *core.Timing) {
 			t.Prompt, t.Decode, t.DecodeTPS, t.VisibleTPS, t.FiguresFrom = f(5.442), f(2020), f(50), f(50.5), measure.FromServer
 		})},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,6 +124,37 @@ func (b *Board) load() error {
 		}
 	}
 	return nil
+}
+
+// drop forgets the days before oldest. Where the vault does not take it the day
+// stays and is tried again with the next roll.
+func (b *Board) drop(oldest day) {
+	b.mu.Lock()
+	stale := map[day][]string{}
+	for d, s := range b.days {
+		if d >= oldest {
+			continue
+		}
+		for p, of := range s.pairs {
+			for m := range of {
+				if of[m].Jobs() > 0 {
+					stale[d] = append(stale[d], entry{day: d, what: measureNames[m], pair: p}.name())
+				}
+			}
+		}
+		for o := range s.errors {
+			stale[d] = append(stale[d], entry{day: d, what: predictionError, offer: o}.name())
+		}
+	}
+	b.mu.Unlock()
+	for d, names := range stale {
+		if slices.ContainsFunc(names, func(name string) bool { return b.vault.Delete(kindDay, name) != nil }) {
+			continue
+		}
+		b.mu.Lock()
+		delete(b.days, d)
+		b.mu.Unlock()
+	}
 }
 
 func damaged(kind, name string, err error) error {

@@ -13,7 +13,7 @@ import (
 //
 //	b[0] = 1, b[k+1] = max(b[k]+1, ⌊b[k]·101/100⌋)
 //
-// Bucket k holds b[k] ≤ v < b[k+1]. Up to 200 every value has its own; from
+// Bucket k holds b[k] ≤ v < b[k+1]. Below 200 every value has its own; from
 // there on a step is at most 1%. The last bucket also takes what is larger.
 const (
 	largest     = 10_000_000_000_000 // 116 days in µs

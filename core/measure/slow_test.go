@@ -60,6 +60,10 @@ func TestSlow(t *testing.T) {
 		{"a long upload is not a late event", fine(func(t *core.Timing) {
 			t.BodyRead, t.Queued, t.FirstEvent, t.FirstResponse, t.FirstText, t.UpstreamDone = f(6000), f(6003), f(6250), f(6300), f(6310), f(8310)
 		}), def, measure.SlowUpload},
+		{"a late response after a long upload and an early event", fine(func(t *core.Timing) {
+			t.BodyRead, t.Queued, t.FirstEvent, t.FirstResponse = f(6000), f(6003), f(6250), f(9250)
+		}), def, measure.SlowOutputAfterEvent},
+		{"headers unknown", core.Timing{FirstEvent: f(3100), FirstResponse: f(3200), FirstText: f(9000), VisibleTPS: f(3)}, def, ""},
 		{"a limit of 0 asks for nothing", trace(6100, 6300, 6350, 6400, 9200, 3), core.SlowLimits{}, ""},
 		{"configured", trace(600, 700, 800, 900, 2000, 200), core.SlowLimits{Headers: 500e6}, measure.SlowHeaders},
 	}

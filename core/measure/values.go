@@ -34,8 +34,7 @@ const (
 	streamMicros    = 250_000
 	mostTokens      = math.MaxInt64 / 1_000_000_000
 	mostMillis      = largest / 1_000
-	errorPrecision  = 1_000_000 // prediction errors are kept in millionths
-	unitsPerDecimal = 1_000     // µs in a ms, thousandths of a token per second
+	unitsPerDecimal = 1_000 // µs in a ms, thousandths of a token per second
 )
 
 // values are what one receipt adds to the measures, in the integers of a
@@ -119,17 +118,3 @@ func shrunk(n, own, model int64) int64 {
 // decimal is an integer of a sketch in the unit that is shown: ms, tokens per
 // second.
 func decimal(v int64) float64 { return float64(v) / unitsPerDecimal }
-
-// errorOf is |predicted − actual| ÷ actual of one receipt in millionths, and
-// false where it has none: SPEC §12.
-func errorOf(r *core.Receipt) (int64, bool) {
-	p, a := r.PredictedWait, r.ActualWait
-	if !counts(r) || r.Offer == "" || !p.OK || !a.OK || !(a.V > 0) {
-		return 0, false
-	}
-	e := math.Abs(p.V-a.V) / a.V * errorPrecision
-	if math.IsNaN(e) {
-		return 0, false
-	}
-	return int64(math.Floor(min(e, largest) + 0.5)), true
-}
