@@ -75,12 +75,10 @@ func NewTransports() *Transports {
 	return &Transports{private: newTransport(true), public: newTransport(false)}
 }
 
-// RoundTripper is the transport for a provider.
+// RoundTripper is the transport for a provider. Its address was checked when it
+// was set.
 func (t *Transports) RoundTripper(p *core.Provider) (http.RoundTripper, error) {
-	if err := core.CheckURL(p.BaseURL, p.FromFile, p.AllowPrivate); err != nil {
-		return nil, err
-	}
-	if p.FromFile || p.AllowPrivate {
+	if p.AllowPrivate {
 		return t.private, nil
 	}
 	return t.public, nil
