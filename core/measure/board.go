@@ -121,7 +121,7 @@ func (b *Board) count(e entry, v int64) {
 
 // firstToken is the sample of a live estimate: of settled, streamed, real calls.
 func firstToken(r *core.Receipt) core.Opt[float64] {
-	if !counts(r) || r.Offer == "" || !r.Streamed || !r.Timing.FirstToken.OK || !(r.Timing.FirstToken.V > 0) {
+	if !counts(r) || r.Offer == "" || !r.Streamed || micros(r.Timing.FirstToken) == 0 {
 		return core.Opt[float64]{}
 	}
 	return r.Timing.FirstToken
