@@ -373,8 +373,8 @@ func TestAnthropicSignatureRepair(t *testing.T) {
 	if err := r.ReadWhole([]byte(body)); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := string(r.Answer().Repaired), strings.Replace(body, `expense"`, `expense"`, 1); len(got) != len(want)+len(`,"signature":""`) {
-		t.Errorf("repaired: %s", got)
+	if got := len(r.Answer().Repaired); got != len(body)+len(`,"signature":""`) {
+		t.Errorf("repaired to %d bytes from %d", got, len(body))
 	}
 	var m struct {
 		Content []struct {
