@@ -28,7 +28,12 @@ type googleCall struct {
 func readGooglePath(path string) (c googleCall, ok bool) {
 	c.version, path, ok = strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	colon := strings.LastIndexByte(path, ':')
-	if !ok || colon < 0 {
+	if !ok || colon < 0 || resource(path) != path {
+		return c, false
+	}
+	switch c.version {
+	case "v1", "v1beta", "v1alpha":
+	default:
 		return c, false
 	}
 	c.model, c.method = strings.TrimPrefix(path[:colon], "models/"), path[colon+1:]

@@ -22,6 +22,9 @@ func TestGoogleParseMistakes(t *testing.T) {
 	for _, c := range []struct{ name, path, body, param string }{
 		{"no method", "/v1beta/models/m", `{` + rest + `}`, ""},
 		{"no model", "/v1beta/models/:generateContent", `{` + rest + `}`, ""},
+		{"no version", "/models/m:generateContent", `{` + rest + `}`, ""},
+		{"another version", "/../models/m:generateContent", `{` + rest + `}`, ""},
+		{"no model's path", "/v1beta/files/m:generateContent", `{` + rest + `}`, ""},
 		{"unknown method", "/v1beta/models/m:predict", `{` + rest + `}`, ""},
 		{"a long name", "/v1beta/models/" + strings.Repeat("m", 300) + ":generateContent", `{` + rest + `}`, "model"},
 		{"alt", generate + "?alt=proto", `{` + rest + `}`, "alt"},
