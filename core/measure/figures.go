@@ -59,7 +59,7 @@ func Figures(tl core.Timeline, ans core.Answer, streamed bool, arrivals int) cor
 			t.VisibleTPS = tl.VisibleTPS(made.V)
 		}
 	}
-	if !serverFigures(&t, tl, ans, usage, sound) && streamed {
+	if !serverFigures(&t, ans, usage, sound) && streamed {
 		streamFigures(&t, tl, ans.Figures, usage, made, arrivals)
 	}
 	return t
@@ -88,29 +88,12 @@ func streamedOutput(usage core.Usage, ans core.Answer) (core.Opt[int64], bool) {
 // tells whether it did. Figures of the two sources are never mixed under one
 // name: where the stream can give both and one of the server's is impossible,
 // neither is taken; without a stream the possible one is.
-func serverFigures(t *core.Timing, tl core.Timeline, ans core.Answer, usage core.Usage, sound bool) bool {
+func serverFigures(t *core.Timing, ans core.Answer, usage core.Usage, sound bool) bool {
 	f := ans.Figures
 	prompt := f.PromptMS.OK && f.PromptMS.V > 0
 	decode := f.DecodeMS.OK && f.DecodeMS.V > 0
 	promptOK := prompt && possible(f.PromptTokens, f.PromptMS.V, usage.Fresh(), fastestPrompt)
 	decodeOK := decode && possible(f.DecodeTokens, f.DecodeMS.V, usage.Output, fastestDecode)
-
-	// By our own clock: the prompt was read before the first output came, and all
-	// of the work was done between the dispatch and the end.
-	if t.FirstToken.OK && f.PromptMS.V > atMost(t.FirstToken.V) {
-		promptOK = false
-	}
-	if all := tl.Upstream(); all.OK {
-		if f.DecodeMS.V > atMost(all.V) {
-			decodeOK = false
-		}
-		if f.PromptMS.V > atMost(all.V) {
-			promptOK = false
-		}
-		if promptOK && decodeOK && f.PromptMS.V+f.DecodeMS.V > atMost(all.V) {
-			promptOK, decodeOK = false, false // one of them is wrong, who knows which
-		}
-	}
 	if t.FirstToken.OK && (prompt && !promptOK || decode && !decodeOK) || !promptOK && !decodeOK {
 		return false
 	}
@@ -145,10 +128,6 @@ func possible(tokens core.Opt[int64], ms float64, most core.Opt[int64], fastest 
 func absurd(tokens core.Opt[int64], ms, fastest float64) bool {
 	return tokens.V >= leastSpeedTokens && float64(tokens.V) > fastest*ms/1000
 }
-
-// atMost is the largest time of a server's clock that lies within a time of
-// ours: two clocks differ a little, and both round.
-func atMost(ms float64) float64 { return ms*1.01 + 1 }
 
 // streamFigures fills prompt and decode as measured from the stream. Decode is
 // first output → last output over the tokens after the first, and absent where
