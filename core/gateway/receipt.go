@@ -94,8 +94,9 @@ func (c *call) usage(r *core.Receipt, t *try) {
 			u.UncachedInput = core.Some(tokens(c.job.PromptBytes))
 			estimated = true
 		}
-		if c.job.Operation.Generates() && (!u.Output.OK || u.Output.V == 0 && t.result.OutputBytes > 0) {
-			u.Output = core.Some(tokens(t.result.OutputBytes))
+		seen := tokens(t.result.OutputBytes)
+		if c.job.Operation.Generates() && (!u.Output.OK || (u.Output.V == 0 || t.result.Opening) && seen > u.Output.V) {
+			u.Output = core.Some(seen)
 			estimated = true
 		}
 	}
