@@ -113,7 +113,6 @@ func (r *chatReader) keep(chunk *chatChunk) {
 	}
 	if chunk.timed {
 		r.times, r.native = chunk.times, chunk.native
-		r.report.prompt, r.report.decode = chunk.report.prompt, chunk.report.decode
 	}
 }
 
@@ -172,7 +171,7 @@ func (k *chatChunk) walk(c *cursor, whole bool) bool {
 			k.times.set(c)
 			k.timed = true
 		case "time_info":
-			k.report.cerebrasTimes(c)
+			k.times.setInfo(c)
 			k.timed = true
 		case "prompt_eval_count", "prompt_eval_duration", "eval_count", "eval_duration":
 			k.native.field(c, string(key))

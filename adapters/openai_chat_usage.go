@@ -122,11 +122,13 @@ func (u *openAIReport) usage(cached core.Opt[int64]) (got core.Usage, contradict
 	return got, contradiction
 }
 
-// llamaTimes is llama-server's timings object.
+// llamaTimes is llama-server's timings object, and Cerebras' time_info, which
+// is beside the usage too.
 type llamaTimes struct {
-	cached  core.Opt[int64]
-	figures core.ServerFigures
-	native  ollamaTimes
+	cached         core.Opt[int64]
+	figures        core.ServerFigures
+	native         ollamaTimes
+	prompt, decode core.Opt[float64] // seconds (Cerebras)
 }
 
 func (t *llamaTimes) set(c *cursor) {
@@ -187,9 +189,8 @@ func (t *ollamaTimes) field(c *cursor, key string) {
 	}
 }
 
-// cerebrasTimes takes Cerebras' time_info, in seconds, into a report, where Groq
-// has the same names.
-func (u *openAIReport) cerebrasTimes(c *cursor) {
+// setInfo takes Cerebras' time_info.
+func (t *llamaTimes) setInfo(c *cursor) {
 	if !c.object() {
 		c.skip()
 		return
@@ -201,9 +202,9 @@ func (u *openAIReport) cerebrasTimes(c *cursor) {
 		}
 		switch string(key) {
 		case "prompt_time":
-			u.prompt = c.figure()
+			t.prompt = c.figure()
 		case "completion_time":
-			u.decode = c.figure()
+			t.decode = c.figure()
 		default:
 			c.skip()
 		}
@@ -217,7 +218,10 @@ func serverFigures(u *openAIReport, times *llamaTimes, top *ollamaTimes, got cor
 			return *f
 		}
 	}
-	f := core.ServerFigures{PromptMS: scaled(u.prompt, 1e3), DecodeMS: scaled(u.decode, 1e3)}
+	f := core.ServerFigures{PromptMS: scaled(times.prompt, 1e3), DecodeMS: scaled(times.decode, 1e3)}
+	if u.prompt.OK || u.decode.OK {
+		f = core.ServerFigures{PromptMS: scaled(u.prompt, 1e3), DecodeMS: scaled(u.decode, 1e3)}
+	}
 	if u.first.OK {
 		f.PromptMS = u.first
 	}

@@ -1,0 +1,186 @@
+package adapters
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"headway/core"
+)
+
+// mediaBytes is what one image, sound or document counts in Job.PromptBytes:
+// a model reads it as about a thousand tokens, whatever its size in base64.
+const mediaBytes = 3000
+
+// maxModel is the longest model name; it is repeated in errors and receipts.
+const maxModel = 256
+
+// notJSON is the error of a body that a cursor could not walk.
+func notJSON(err error) *core.Error { return core.Errorf(core.Invalid, "body: %v", err) }
+
+// checkText refuses text that many providers answer with a 500: bytes that are
+// not UTF-8, and escapes of half a character. The body must be valid JSON.
+func checkText(body []byte) *core.Error {
+	if !utf8.Valid(body) {
+		at := 0
+		for r, n := utf8.DecodeRune(body); r != utf8.RuneError || n > 1; r, n = utf8.DecodeRune(body[at:]) {
+			at += n
+		}
+		return core.Errorf(core.Invalid, "body: not valid UTF-8 at byte %d", at)
+	}
+	for i := 0; ; {
+		n := bytes.IndexByte(body[i:], '\\')
+		if n < 0 {
+			return nil
+		}
+		if i += n; body[i+1] != 'u' {
+			i += 2
+			continue
+		}
+		switch unit := hex4(body[i+2:]); {
+		case unit < 0xD800 || unit > 0xDFFF:
+			i += 6
+		case unit < 0xDC00 && len(body) >= i+12 && body[i+6] == '\\' && body[i+7] == 'u' && hex4(body[i+8:])&^0x3FF == 0xDC00:
+			i += 12
+		default:
+			return core.Errorf(core.Invalid, "body: an escape of half a character (%s) at byte %d", body[i:i+6], i)
+		}
+	}
+}
+
+func hex4(b []byte) uint64 {
+	n, _ := strconv.ParseUint(string(b[:4]), 16, 16) // the cursor saw to it that these are digits
+	return n
+}
+
+// textLen is the length in bytes of the text that a raw JSON string stands for.
+func textLen(raw []byte) int {
+	n := len(raw)
+	for i := 0; ; {
+		next := bytes.IndexByte(raw[i:], '\\')
+		if next < 0 {
+			return n
+		}
+		if i += next; raw[i+1] != 'u' {
+			n--
+			i += 2
+			continue
+		}
+		// Half of a pair stands for two of its four bytes.
+		switch unit := hex4(raw[i+2:]); {
+		case unit < 0x80:
+			n -= 5
+		case unit < 0x800 || unit&^0x7FF == 0xD800:
+			n -= 4
+		default:
+			n -= 3
+		}
+		i += 6
+	}
+}
+
+// request walks the body of a client's request. Its methods consume one value
+// and refuse one of another type with the name of its field; null is absent.
+type request struct {
+	cursor
+	job *core.Job
+}
+
+// wrong is the error of a value at a field that is not what it must be.
+func (r *request) wrong(field, must string) *core.Error {
+	if r.err != nil {
+		return notJSON(r.err)
+	}
+	return core.Field(field, "%s", must)
+}
+
+// str consumes a string and gives its raw text.
+func (r *request) str(field string) ([]byte, *core.Error) {
+	raw, ok := r.text()
+	if !ok {
+		return nil, r.wrong(field, "must be a string")
+	}
+	return raw, nil
+}
+
+// flag consumes a boolean.
+func (r *request) flag(field string) (bool, *core.Error) {
+	if r.null() {
+		return false, nil
+	}
+	v, ok := r.boolean()
+	if !ok {
+		return false, r.wrong(field, "must be true or false")
+	}
+	return v, nil
+}
+
+// count consumes a whole number that is at least least and fits in 32 bits, as
+// many servers need it.
+func (r *request) count(field string, least int64) (core.Opt[int64], *core.Error) {
+	if r.null() {
+		return core.Opt[int64]{}, nil
+	}
+	n, ok := r.integer()
+	if !ok || n < least || n > math.MaxInt32 {
+		return core.Opt[int64]{}, r.wrong(field, fmt.Sprintf("must be a whole number from %d to %d", least, math.MaxInt32))
+	}
+	return core.Some(n), nil
+}
+
+// real consumes a number.
+func (r *request) real(field string) *core.Error {
+	if r.null() {
+		return nil
+	}
+	if _, ok := r.number(); !ok {
+		return r.wrong(field, "must be a number")
+	}
+	return nil
+}
+
+// name consumes the model's name.
+func (r *request) name() *core.Error {
+	r.peek()
+	from := r.i
+	raw, err := r.str("model")
+	if err != nil {
+		return err
+	}
+	if len(raw) == 0 || len(raw) > maxModel {
+		return core.Field("model", "must have 1 to %d bytes", maxModel)
+	}
+	r.job.Model = core.Model(unescape(raw))
+	r.job.Edits.Model = core.Span{From: from, To: r.i}
+	return nil
+}
+
+// raw consumes a value and counts it as prompt as it stands: tools, schemas and
+// items whose text is not worth telling from their form.
+func (r *request) raw() []byte {
+	v := r.value()
+	r.job.PromptBytes += len(v)
+	return v
+}
+
+// finish checks what is behind the walk: no more data, and text that is text.
+func (r *request) finish() *core.Error {
+	if err := r.end(); err != nil {
+		return notJSON(err)
+	}
+	return checkText(r.job.Body)
+}
+
+// misspelt gives the name among names that key is a different spelling of in
+// letter case alone: readers written in Go take it for that name.
+func misspelt(key []byte, names []string) string {
+	for _, name := range names {
+		if strings.EqualFold(string(key), name) {
+			return name
+		}
+	}
+	return ""
+}
