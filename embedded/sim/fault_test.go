@@ -136,6 +136,20 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
+// TestBrokenUpload: a body that ends too early is no empty 200.
+func TestBrokenUpload(t *testing.T) {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("POST", "http://sim.test/v1/messages", io.MultiReader(strings.NewReader(`{"model"`), broken{}))
+	build(t, exact(nil)).Handler(time.Now).ServeHTTP(w, r)
+	if w.Code != 400 || !strings.Contains(w.Body.String(), "could not be read") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

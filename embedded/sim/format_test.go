@@ -379,3 +379,44 @@ func TestEmbeddings(t *testing.T) {
 		t.Errorf("two inputs have one vector, %s", a)
 	}
 }
+
+// TestStreamFrames: the order of a stream's events, and what readers check of
+// them besides their texts.
+func TestStreamFrames(t *testing.T) {
+	const input = `"model":"m@output=3","stream":true,"tools":[`
+	for _, c := range []struct{ path, body, want string }{
+		{"/v1/responses", `{"input":"Hi",` + input + `]}`, "response.created response.in_progress response.output_item.added " +
+			"response.content_part.added response.output_text.delta response.output_text.delta response.output_text.delta " +
+			"response.output_text.done response.content_part.done response.output_item.done response.completed"},
+		{"/v1/responses", `{"input":"Hi","max_output_tokens":2,` + input + `]}`, "response.created response.in_progress response.output_item.added " +
+			"response.content_part.added response.output_text.delta response.output_text.delta " +
+			"response.output_text.done response.content_part.done response.output_item.done response.incomplete"},
+		{"/v1/responses", `{"input":"A tool",` + input + `{"type":"function","name":"f"}]}`, "response.created response.in_progress " +
+			"response.output_item.added response.function_call_arguments.delta response.function_call_arguments.done " +
+			"response.output_item.done response.completed"},
+		{"/v1/messages", `{"max_tokens":9,"messages":[{"role":"user","content":"Hi"}],` + input + `]}`, "message_start ping content_block_start " +
+			"content_block_delta content_block_delta content_block_delta content_block_stop message_delta message_stop"},
+	} {
+		r, _ := http.NewRequest("POST", "http://sim.test"+c.path, strings.NewReader(c.body))
+		res, err := build(t, exact(nil)).Transport(sim.NewClock(start)).RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, _ := io.ReadAll(res.Body)
+		var got []string
+		for frame := range strings.SplitSeq(strings.TrimSuffix(string(all), "\n\n"), "\n\n") {
+			name, data, _ := strings.Cut(strings.TrimPrefix(frame, "event: "), "\ndata: ")
+			var v map[string]any
+			if err := json.Unmarshal([]byte(data), &v); err != nil || v["type"] != name {
+				t.Errorf("%s: event %s has type %v, %v", c.path, name, v["type"], err)
+			}
+			if n, ok := v["sequence_number"]; c.path == "/v1/responses" && (!ok || n != float64(len(got))) {
+				t.Errorf("%s has the number %v, want %d", name, n, len(got))
+			}
+			got = append(got, name)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s %s\n got %v\nwant %s", c.path, c.body, got, c.want)
+		}
+	}
+}

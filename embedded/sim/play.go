@@ -36,10 +36,12 @@ func (p *Provider) Handler(clock core.Clock) http.Handler {
 		start := clock()
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestBody))
 		var large *http.MaxBytesError
-		if err != nil && !errors.As(err, &large) {
-			return // the client left
+		var s script
+		if err != nil && !errors.As(err, &large) { // broken, or the client left and nobody reads this
+			s = refuse(wireOf(r), core.Errorf(core.Invalid, "the body could not be read"))
+		} else {
+			s = p.script(r, body, large != nil, start)
 		}
-		s := p.script(r, body, large != nil, start)
 		until := func(at time.Duration) bool { return wait(r.Context(), start.Add(at).Sub(clock())) }
 		if !until(s.head) {
 			return

@@ -14,6 +14,13 @@
 // nanosecond. An answer that fits into one event ends that much later too, but
 // has no output speed that anyone could measure.
 //
+// What it answers follows from the request: text of the usual length, at most
+// the output maximum, or one tool call where tools are offered and the last
+// message, a user's, has the word "tool" in it (or the tool choice asks for it).
+// A prompt has a token for every four bytes of its texts and of its tools'
+// definitions. A model name such as small@prompt=40000,cached=100,output=200, or
+// the header X-Sim-Prompt-Tokens, says otherwise.
+//
 // One schedule has two players: [Provider.Handler] keeps it in real time, and
 // [Provider.Transport] on a simulated [Clock], where a week takes seconds.
 package sim
