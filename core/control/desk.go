@@ -4,14 +4,16 @@
 package control
 
 import (
+	"crypto/hmac"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"headway/core"
@@ -29,18 +31,26 @@ type Credential struct {
 
 // Config is a configuration file, read.
 type Config struct {
+	Path      string // of the file; "" where there is none
 	Settings  core.Settings
 	Providers []*core.Provider
 	Offers    []*core.Offer
 	Keys      []Credential
 	CORS      []string
-	Shown     []byte // the resolved file with its secrets masked
+	Shown     []byte   // the resolved file with its secrets masked
+	Notes     []string // advice on what is allowed and likely not meant
+	// Fixed is what only a restart changes, as text, by its path in the file.
+	Fixed map[string]string
 }
 
-// Parse reads what operators write. The errors name every mistake.
+// Parse reads what operators write. The errors name every mistake; they are
+// *core.Error, or wrap one.
 type Parse struct {
-	File     func() (*Config, error)            // the file that serve was started with, again
-	Text     func(yaml []byte) (*Config, error) // the text of a file in its place
+	// File reads the file that serve was started with again.
+	File func() (*Config, error)
+	// Text reads the text of a file in its place; name is what it is called in
+	// errors, and its folder what its paths are relative to.
+	Text     func(name string, yaml []byte) (*Config, error)
 	Provider func(json []byte) (*core.Provider, []*core.Offer, error)
 	OfferOf  func(json []byte) (core.ProviderID, error) // the provider that an offer names
 	Offer    func(json []byte, p *core.Provider) (*core.Offer, error)
@@ -69,31 +79,49 @@ const (
 	vaultOffer    = "offer"    // likewise
 	vaultKey      = "key"      // storedKey
 	vaultPause    = "pause"    // of an offer, by an operator
+	vaultPepper   = "pepper"   // by which a wrong pepper is told
 )
 
 // Desk owns what is configured: the file's part, and what operators made beside
 // it, which is kept in the vault. Both are swapped into the gateway together or
-// not at all.
+// not at all. Its methods may be called concurrently.
 type Desk struct {
 	Parts
 	sealer  *ledger.Sealer
 	started time.Time
+	listens atomic.Pointer[string]
+	force   atomic.Pointer[inForce]
 
 	// mu is held while the configuration changes, so that changes come one by
-	// one. What is in force is read off the gateway without it.
-	mu    sync.Mutex
-	file  *Config
-	made  made
-	keys  []*core.Key // all of them, in force or revoked
-	lists sync.RWMutex
+	// one. What is in force is read without it.
+	mu sync.Mutex
 }
 
-// made is what operators made beside the file.
+// inForce is what was swapped in last. It never changes.
+type inForce struct {
+	file *Config
+	made made
+	keys []*core.Key // all of them, valid or revoked
+}
+
+// made is what operators made beside the file. It never changes: a change makes
+// another one.
 type made struct {
 	providers map[core.ProviderID]*core.Provider
-	offers    map[core.OfferID]*core.Offer
 	bundled   map[core.ProviderID][]*core.Offer // posted inside their provider
+	offers    map[core.OfferID]madeOffer
 	keys      map[core.KeyID]*core.Key
+}
+
+// madeOffer is an offer that was posted on its own. It is read again for each
+// snapshot, since its provider may be the file's.
+type madeOffer struct {
+	provider core.ProviderID
+	body     []byte
+}
+
+func (m made) clone() made {
+	return made{maps.Clone(m.providers), maps.Clone(m.bundled), maps.Clone(m.offers), maps.Clone(m.keys)}
 }
 
 // storedKey is a key as the vault has it: without its secret.
@@ -103,61 +131,85 @@ type storedKey struct {
 }
 
 // NewDesk reads what operators made. A record that cannot be read is an error
-// that names it: a key that is silently gone would be worse.
+// that names it: a key that is silently gone would be worse. So is a pepper that
+// is not the one which the stored keys were hashed with.
 func NewDesk(p Parts) (*Desk, error) {
-	d := &Desk{Parts: p, sealer: p.Pepper.Sealer(), started: p.Clock(), file: &Config{Settings: core.DefaultSettings()}, made: made{
-		providers: map[core.ProviderID]*core.Provider{}, offers: map[core.OfferID]*core.Offer{},
-		bundled: map[core.ProviderID][]*core.Offer{}, keys: map[core.KeyID]*core.Key{}}}
-	for _, kind := range []string{vaultProvider, vaultOffer, vaultKey} { // providers first: offers name them
+	d := &Desk{Parts: p, sealer: p.Pepper.Sealer(), started: p.Clock()}
+	if err := d.checkPepper(); err != nil {
+		return nil, err
+	}
+	m := made{map[core.ProviderID]*core.Provider{}, map[core.ProviderID][]*core.Offer{}, map[core.OfferID]madeOffer{}, map[core.KeyID]*core.Key{}}
+	for kind, load := range map[string]func(made, string, []byte) error{
+		vaultProvider: d.loadProvider, vaultOffer: d.loadOffer, vaultKey: loadKey,
+	} {
 		var bad error
 		err := d.Vault.All(kind, func(name string, value []byte) bool {
-			bad = d.load(kind, name, value)
+			if bad = load(m, name, value); bad != nil {
+				bad = fmt.Errorf("the %s %s that was made by an operator cannot be read: %w", kind, name, bad)
+			}
 			return bad == nil
 		})
 		if err := errors.Join(err, bad); err != nil {
-			return nil, fmt.Errorf("what operators made cannot be read: %w", err)
+			return nil, err
 		}
 	}
+	d.force.Store(&inForce{file: &Config{Settings: core.DefaultSettings()}, made: m})
 	return d, nil
 }
 
-func (d *Desk) load(kind, name string, value []byte) error {
-	if kind == vaultKey {
-		var k storedKey
-		if err := json.Unmarshal(value, &k); err != nil {
-			return fmt.Errorf("key %s: %w", name, err)
-		}
-		if n, err := hex.Decode(k.Key.Hash[:], []byte(k.Hash)); err != nil || n != len(k.Key.Hash) {
-			return fmt.Errorf("key %s: its hash is damaged", name)
-		}
-		d.made.keys[k.ID] = &k.Key
-		return nil
+// checkPepper tells a lost or a foreign pepper from the right one: with another
+// one every stored key would be unknown without a word.
+func (d *Desk) checkPepper() error {
+	const name = "1"
+	mark := d.Pepper.Hash("headway: this is the pepper")
+	kept, err := d.Vault.Get(vaultPepper, name)
+	switch {
+	case err != nil:
+		return err
+	case kept == nil:
+		return d.Vault.Put(vaultPepper, name, mark[:])
+	case !hmac.Equal(kept, mark[:]):
+		return &core.Error{Kind: core.Unavailable, Msg: "the pepper is not the one that this data folder's keys were made with",
+			Hint: "restore the file pepper of the data folder from a backup"}
 	}
-	body, err := d.sealer.Open(kind+"/"+name, value)
+	return nil
+}
+
+func loadKey(m made, _ string, value []byte) error {
+	var k storedKey
+	if err := json.Unmarshal(value, &k); err != nil {
+		return err
+	}
+	if n, err := hex.Decode(k.Key.Hash[:], []byte(k.Hash)); err != nil || n != len(k.Key.Hash) {
+		return errors.New("its hash is damaged")
+	}
+	m.keys[k.ID] = &k.Key
+	return nil
+}
+
+func (d *Desk) loadProvider(m made, name string, value []byte) error {
+	body, err := d.sealer.Open(vaultProvider+"/"+name, value)
 	if err != nil {
 		return err
 	}
-	if kind == vaultProvider {
-		p, offers, err := d.Parse.Provider(body)
-		if err != nil {
-			return fmt.Errorf("provider %s: %w", name, err)
-		}
-		d.made.providers[p.ID], d.made.bundled[p.ID] = p, offers
-		return nil
+	p, offers, err := d.Parse.Provider(body)
+	if err != nil {
+		return err
+	}
+	m.providers[p.ID], m.bundled[p.ID] = p, offers
+	return nil
+}
+
+func (d *Desk) loadOffer(m made, name string, value []byte) error {
+	body, err := d.sealer.Open(vaultOffer+"/"+name, value)
+	if err != nil {
+		return err
 	}
 	of, err := d.Parse.OfferOf(body)
 	if err != nil {
-		return fmt.Errorf("offer %s: %w", name, err)
+		return err
 	}
-	p := d.made.providers[of]
-	if p == nil {
-		return fmt.Errorf("offer %s: its provider %s is gone", name, of)
-	}
-	o, err := d.Parse.Offer(body, p)
-	if err != nil {
-		return fmt.Errorf("offer %s: %w", name, err)
-	}
-	d.made.offers[o.ID] = o
+	m.offers[core.OfferID(name)] = madeOffer{of, body}
 	return nil
 }
 
@@ -165,12 +217,18 @@ func (d *Desk) load(kind, name string, value []byte) error {
 func (d *Desk) Apply(c *Config) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.swap(c, d.made)
+	s, err := d.build(c, d.force.Load().made)
+	if err != nil {
+		return err
+	}
+	d.install(s)
+	return nil
 }
 
 // Reload reads the file again and applies it; what is wrong with it is logged
 // and nothing changes.
 func (d *Desk) Reload() {
+	was := d.force.Load().file
 	c, err := d.Parse.File()
 	if err == nil {
 		err = d.Apply(c)
@@ -180,66 +238,109 @@ func (d *Desk) Reload() {
 		return
 	}
 	d.Log.Info("the configuration was reloaded", "providers", len(c.Providers), "offers", len(c.Offers), "keys", len(c.Keys))
+	if fixed := onlyRestart(was, c); len(fixed) > 0 {
+		d.Log.Warn("only a restart changes these", "settings", fixed)
+	}
 }
 
-// swap builds everything from a file and what was made, then puts it into
-// force. The caller holds mu.
-func (d *Desk) swap(c *Config, m made) error {
+// Listening tells the address that is listened on, for the status.
+func (d *Desk) Listening(addr string) { d.listens.Store(&addr) }
+
+// onlyRestart are the paths in the file whose change waits for a restart.
+func onlyRestart(was, is *Config) []string {
+	var paths []string
+	for path, v := range is.Fixed {
+		if old, ok := was.Fixed[path]; ok && old != v {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// snapshot is all that is swapped at once.
+type snapshot struct {
+	inForce
+	catalogue *market.Catalogue
+	orphans   []core.OfferID // made offers whose provider is not there
+	paused    []core.OfferID // by an operator
+}
+
+// build makes a snapshot of a file and what was made, and changes nothing. The
+// caller holds mu.
+func (d *Desk) build(c *Config, m made) (*snapshot, error) {
+	s := &snapshot{inForce: inForce{file: c, made: m}}
 	providers, offers := slices.Clone(c.Providers), slices.Clone(c.Offers)
 	for _, id := range sortedKeys(m.providers) {
 		if slices.ContainsFunc(c.Providers, func(p *core.Provider) bool { return p.ID == id }) {
-			return conflict("provider %q is in the file and was made by an operator too", id)
+			e := conflict("provider %q is in the file and was made by an operator too", id)
+			e.Hint = "give it another id in the file, or delete the one that was made first"
+			return nil, e
 		}
 		providers = append(providers, m.providers[id])
 		offers = append(offers, m.bundled[id]...)
 	}
 	for _, id := range sortedKeys(m.offers) {
-		offers = append(offers, m.offers[id])
+		i := slices.IndexFunc(providers, func(p *core.Provider) bool { return p.ID == m.offers[id].provider })
+		if i < 0 {
+			s.orphans = append(s.orphans, id)
+			continue
+		}
+		o, err := d.Parse.Offer(m.offers[id].body, providers[i])
+		if err != nil {
+			return nil, fmt.Errorf("offer %s: %w", id, err)
+		}
+		offers = append(offers, o)
 	}
-	keys, err := d.credentials(c, m)
-	if err != nil {
-		return err
-	}
-	catalogue, err := market.NewCatalogue(providers, offers, d.Gateway.Setup().Catalogue)
-	if err != nil {
-		return err
+	var err error
+	if s.keys, err = d.credentials(c, m); err != nil {
+		return nil, err
 	}
 	err = d.Vault.All(vaultPause, func(name string, _ []byte) bool {
-		if e := catalogue.Offer(core.OfferID(name)); e != nil {
-			e.State.Pause()
-		}
+		s.paused = append(s.paused, core.OfferID(name))
 		return true
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	d.Gateway.Swap(&gateway.Setup{Settings: c.Settings, Catalogue: catalogue, CORS: c.CORS})
-	d.Keys.Set(keys)
-	d.lists.Lock()
-	d.file, d.made, d.keys = c, m, keys
-	d.lists.Unlock()
-	return nil
+	s.catalogue, err = market.NewCatalogue(providers, offers, d.Gateway.Setup().Catalogue)
+	return s, err
+}
+
+// install puts a snapshot into force. The caller holds mu.
+func (d *Desk) install(s *snapshot) {
+	for _, id := range s.orphans {
+		d.Log.Warn("an offer that was made by an operator is left out: its provider is not there", "offer", id, "provider", s.made.offers[id].provider)
+	}
+	for _, id := range s.paused {
+		if e := s.catalogue.Offer(id); e != nil {
+			e.State.Pause()
+		}
+	}
+	d.force.Store(&s.inForce)
+	d.Gateway.Swap(&gateway.Setup{Settings: s.file.Settings, Catalogue: s.catalogue, CORS: s.file.CORS})
+	d.Keys.Set(s.keys)
 }
 
 // credentials are the keys of the file and those that were made.
 func (d *Desk) credentials(c *Config, m made) ([]*core.Key, error) {
 	var keys []*core.Key
-	seen := map[[32]byte]core.KeyID{}
+	ids := map[core.KeyID]bool{}
+	seen := map[[32]byte]core.KeyID{} // by the hash of their text
 	add := func(k *core.Key) error {
 		if other, dup := seen[k.Hash]; dup && !k.Revoked {
 			return conflict("keys %q and %q have the same text", other, k.ID)
 		}
-		if slices.ContainsFunc(keys, func(o *core.Key) bool { return o.ID == k.ID }) {
+		if ids[k.ID] {
 			return conflict("key %q is in the file and was made by an operator too", k.ID)
 		}
-		if k.Strategy != "" {
-			if _, ok := market.ByName(k.Strategy); !ok {
-				return core.Field("strategy", "key %q: %q is not a strategy", k.ID, k.Strategy)
-			}
+		if _, ok := market.ByName(k.Strategy); k.Strategy != "" && !ok {
+			return core.Field("strategy", "key %q: %q is not a strategy", k.ID, k.Strategy)
 		}
 		if !k.Revoked {
 			seen[k.Hash] = k.ID
 		}
+		ids[k.ID] = true
 		keys = append(keys, k)
 		return nil
 	}
@@ -265,11 +366,4 @@ func conflict(format string, args ...any) *core.Error {
 	return e
 }
 
-func sortedKeys[K ~string, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b K) int { return strings.Compare(string(a), string(b)) })
-	return keys
-}
+func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

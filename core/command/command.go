@@ -1,0 +1,261 @@
+// Package command is the command line: one file per group of commands. What a
+// command does to a running server it does through core/control; the others
+// (check, rank, measure, simulate …) work alone.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"headway/conf"
+	"headway/core"
+)
+
+// Program is what main gives the command line.
+type Program struct {
+	Version string
+	Clock   core.Clock
+	// Serve runs the server until it is told to stop.
+	Serve func(ServeOptions) error
+}
+
+// Main runs a command line, args[0] being the program's own name, and gives the
+// exit code: 0 done, 1 failed, 2 wrong usage (SPEC §16).
+func Main(args []string, p Program) int {
+	app := newApp(p)
+	// Commands stop on Ctrl-C; serve and simulate, which listen for signals
+	// themselves, stop in their own order.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := app.RunContext(ctx, arrange(app, args))
+	if err == nil {
+		return 0
+	}
+	sayError(app.ErrWriter, err)
+	return exitCode(err)
+}
+
+// newApp is the table of commands.
+func newApp(p Program) *cli.App {
+	app := &cli.App{
+		Name:     "headway",
+		HelpName: "headway",
+		Usage:    "a gateway between LLM clients and many providers",
+		Description: "Headway measures each provider itself, predicts the wait of each call, ranks the offers by price and\n" +
+			"wait, falls back where one fails, and keeps a receipt of every call.\n\nTo begin: headway init, then headway serve.",
+		Version:              p.Version,
+		EnableBashCompletion: true,
+		Writer:               os.Stdout, ErrWriter: os.Stderr, Reader: os.Stdin,
+		ExitErrHandler: func(*cli.Context, error) {}, // Main says it
+		Commands: []*cli.Command{
+			serveCommand(p),
+
+			keyCommand(), offersCommand(), modelsCommand(),
+		},
+		Action: func(c *cli.Context) error {
+			if name := c.Args().First(); name != "" {
+				return noSuchCommand(c.App.Commands, name, "headway")
+			}
+			return cli.ShowAppHelp(c)
+		},
+		OnUsageError: usageError,
+	}
+	finish(app.Commands, "headway")
+	return app
+}
+
+// finish gives every command what all have.
+func finish(commands []*cli.Command, path string) {
+	for _, c := range commands {
+		path := path + " " + c.Name
+		c.OnUsageError = usageError
+		c.HideHelpCommand = true
+		if len(c.Subcommands) == 0 {
+			continue
+		}
+		group := c
+		c.Action = func(x *cli.Context) error {
+			if name := x.Args().First(); name != "" {
+				return noSuchCommand(group.Subcommands, name, path)
+			}
+			return wrongUsage("say what to do: "+strings.Join(names(group.Subcommands), ", "), path+" --help shows each")
+		}
+		finish(c.Subcommands, path)
+	}
+}
+
+func names(commands []*cli.Command) []string {
+	var out []string
+	for _, c := range commands {
+		if !c.Hidden {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
+
+// usage is an error of the command line itself.
+type usage struct{ msg, hint string }
+
+// Error is the message.
+func (u *usage) Error() string { return u.msg }
+
+func wrongUsage(msg, hint string) error { return &usage{msg, hint} }
+
+func noSuchCommand(of []*cli.Command, name, path string) error {
+	hint := path + " --help lists them"
+	if near := cli.SuggestCommand(of, name); near != "" {
+		hint = "did you mean " + path + " " + near
+	}
+	return wrongUsage(fmt.Sprintf("%q is no command of %s", name, path), hint)
+}
+
+// usageError gives the flag package's errors our words.
+func usageError(c *cli.Context, err error, _ bool) error {
+	hint := c.Command.HelpName + " --help shows what there is"
+	if flag, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
+		if near := cli.SuggestFlag(c.Command.Flags, flag, false); near != "" {
+			hint = "did you mean " + near
+		}
+		return wrongUsage(fmt.Sprintf("--%s is no flag of %s", flag, c.Command.HelpName), hint)
+	}
+	return wrongUsage(err.Error(), hint)
+}
+
+// arguments checks how many there are; names are of the required ones.
+func arguments(c *cli.Context, names ...string) ([]string, error) {
+	args := c.Args().Slice()
+	switch {
+	case len(args) < len(names):
+		return nil, wrongUsage(names[len(args)]+" is missing", "usage: "+c.Command.UsageText)
+	case len(args) > len(names):
+		return nil, wrongUsage(fmt.Sprintf("%q is one argument too many", args[len(names)]), "usage: "+c.Command.UsageText)
+	}
+	return args, nil
+}
+
+// sayError writes an error in the words of ARCHITECTURE §8.
+func sayError(w io.Writer, err error) {
+	say := func(msg, hint string) {
+		for line := range strings.Lines(msg) {
+			fmt.Fprintln(w, "headway: error: "+strings.TrimRight(line, "\n"))
+		}
+		if hint != "" {
+			fmt.Fprintln(w, "headway: hint: "+hint)
+		}
+	}
+	var problems conf.Problems
+	if errors.As(err, &problems) {
+		for _, p := range problems {
+			say(p.String(), p.Hint)
+		}
+		return
+	}
+	var wrong *usage
+	var known *core.Error
+	switch {
+	case errors.As(err, &wrong):
+		say(wrong.msg, wrong.hint)
+	case errors.As(err, &known):
+		say(err.Error(), known.Hint)
+	default:
+		say(err.Error(), "")
+	}
+}
+
+// failed is an error of what a command was given to work on, which is no wrong
+// usage of the command.
+type failed struct{ error }
+
+// Unwrap is the error.
+func (f failed) Unwrap() error { return f.error }
+
+// exitCode is 2 for wrong usage and 1 for everything else.
+func exitCode(err error) int {
+	var problems conf.Problems
+	var f failed
+	if errors.As(err, &problems) || errors.As(err, &f) {
+		return 1
+	}
+	var wrong *usage
+	if errors.As(err, &wrong) {
+		return core.Kinds[core.Invalid].Exit
+	}
+	var known *core.Error
+	if errors.As(err, &known) {
+		return core.Kinds[known.Kind].Exit
+	}
+	return 1
+}
+
+// arrange puts flags before arguments, where the flag package wants them, so that
+// `headway trace ID --json` works as it reads. Everything behind -- stays an
+// argument.
+func arrange(app *cli.App, args []string) []string {
+	if len(args) < 2 || args[len(args)-1] == "--generate-bash-completion" {
+		return args
+	}
+	takesValue := map[string]bool{}
+	collect(app.Commands, takesValue)
+	var path, flags, rest []string
+	commands := app.Commands
+	for i := 1; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			rest = append(rest, args[i+1:]...)
+			break
+		}
+		if len(arg) > 1 && arg[0] == '-' {
+			flags = append(flags, arg)
+			name := strings.TrimLeft(arg, "-")
+			if takesValue[name] && i+1 < len(args) {
+				i++
+				flags = append(flags, args[i])
+			}
+			continue
+		}
+		if at := indexOf(commands, arg); at >= 0 && len(rest) == 0 {
+			path = append(path, arg)
+			commands = commands[at].Subcommands
+			continue
+		}
+		rest = append(rest, arg)
+	}
+	out := append([]string{args[0]}, path...)
+	out = append(out, flags...)
+	if len(rest) > 0 && len(path) > 0 {
+		out = append(out, "--")
+	}
+	return append(out, rest...)
+}
+
+func indexOf(commands []*cli.Command, name string) int {
+	for i, c := range commands {
+		if c.HasName(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// collect notes of every flag whether a value follows it. One name means the same
+// for every command.
+func collect(commands []*cli.Command, takesValue map[string]bool) {
+	for _, c := range commands {
+		for _, f := range c.Flags {
+			doc, ok := f.(cli.DocGenerationFlag)
+			for _, name := range f.Names() {
+				takesValue[name] = ok && doc.TakesValue()
+			}
+		}
+		collect(c.Subcommands, takesValue)
+	}
+}

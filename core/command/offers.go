@@ -1,0 +1,154 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+
+	"headway/core"
+	"headway/core/control"
+)
+
+func offersCommand() *cli.Command {
+	return &cli.Command{
+		Name: "offers", Aliases: []string{"offer"}, Usage: "see and manage the offers", UsageText: "headway offers list|test|pause|resume",
+		Description: "Example:\n   headway offers list",
+		Subcommands: []*cli.Command{
+			{
+				Name: "list", Aliases: []string{"ls"}, Usage: "list the offers, how each stands and what it costs", UsageText: "headway offers list [--json]",
+				Description: "TTFT is the live estimate of dispatch to first output; prices are in USD per million tokens.\n\nExample:\n   headway offers list --json",
+				Flags:       serverFlags(jsonFlag()),
+				Action:      onServer(nil, listOffers),
+			},
+			{
+				Name: "test", Usage: "make one tiny call to an offer", UsageText: "headway offers test ID [--json]",
+				Description: "Goes to this offer alone, also where it is paused or out. It costs what it costs, and enters no measure.\n\n" +
+					"Example:\n   headway offers test openai/gpt-5-mini",
+				Flags:  serverFlags(jsonFlag()),
+				Action: onServer([]string{"ID"}, testOffer),
+			},
+			{
+				Name: "pause", Usage: "send no calls to an offer", UsageText: "headway offers pause ID",
+				Description: "Holds until it is resumed, over restarts too. Calls under way end as usual.\n\nExample:\n   headway offers pause openai/gpt-5-mini",
+				Flags:       serverFlags(jsonFlag()),
+				Action:      onServer([]string{"ID"}, changeOffer((*control.Client).PauseOffer)),
+			},
+			{
+				Name: "resume", Usage: "end every pause of an offer and of its provider", UsageText: "headway offers resume ID",
+				Description: "Also brings back an offer that failures took out.\n\nExample:\n   headway offers resume openai/gpt-5-mini",
+				Flags:       serverFlags(jsonFlag()),
+				Action:      onServer([]string{"ID"}, changeOffer((*control.Client).ResumeOffer)),
+			},
+		},
+	}
+}
+
+// standing is an offer's state with what there is to say about it.
+func standing(o control.Offer) string {
+	switch {
+	case o.State == "out":
+		return "out until " + when(o.OutUntil)
+	case o.State == "paused" && o.PausedUntil.OK:
+		return "paused (" + o.PausedBy + ") until " + when(o.PausedUntil)
+	case o.State == "paused":
+		return "paused (" + o.PausedBy + ")"
+	}
+	return o.State
+}
+
+func listOffers(ctx context.Context, c *cli.Context, s *control.Client, _ []string) error {
+	offers, err := s.Offers(ctx)
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, offers)
+	}
+	t := table{head: []string{"ID", "MODEL", "STATE", ">IN FLIGHT", ">CAPACITY", ">TTFT", ">INPUT", ">OUTPUT", "FORMAT", "FROM"},
+		empty: "there are no offers: name providers in the file"}
+	for _, o := range offers.Items {
+		from := "admin"
+		if o.FromFile {
+			from = "file"
+		}
+		t.add(string(o.ID), string(o.Model), standing(o), strconv.FormatInt(o.InFlight, 10), number(o.Capacity), ms(o.TTFT),
+			"$"+o.Input.String(), "$"+o.Output.String(), string(o.Format), from)
+	}
+	t.write(c.App.Writer)
+	return nil
+}
+
+func changeOffer(do func(*control.Client, context.Context, string) (control.Offer, error)) func(context.Context, *cli.Context, *control.Client, []string) error {
+	return func(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
+		o, err := do(s, ctx, args[0])
+		if err != nil {
+			return err
+		}
+		if c.Bool("json") {
+			return printJSON(c.App.Writer, o)
+		}
+		fmt.Fprintf(c.App.Writer, "offer %s is %s\n", o.ID, standing(o))
+		return nil
+	}
+}
+
+func testOffer(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
+	r, err := s.TestOffer(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		err = printJSON(c.App.Writer, r)
+	}
+	var a core.Attempt
+	if n := len(r.Attempts); n > 0 {
+		a = r.Attempts[n-1]
+	}
+	if r.Outcome != core.Settled {
+		return &core.Error{Kind: core.Upstream, Msg: fmt.Sprintf("offer %s: %s: %s", r.Offer, r.Outcome, reason(a)),
+			Hint: "headway trace " + string(r.ID) + " shows the call"}
+	}
+	if !c.Bool("json") {
+		fmt.Fprintf(c.App.Writer, "offer %s answers: headers after %s, first output after %s, charge %s (call %s)\n",
+			r.Offer, ms(a.Timing.UpstreamHeaders), ms(a.Timing.FirstToken), dollars(r.Charge), r.ID)
+	}
+	return err
+}
+
+// reason is why an attempt did not answer.
+func reason(a core.Attempt) string {
+	switch {
+	case a.Status != 0 && a.Error != "":
+		return fmt.Sprintf("status %d, %s", a.Status, a.Error)
+	case a.Status != 0:
+		return fmt.Sprintf("status %d", a.Status)
+	case a.Error != "":
+		return a.Error
+	}
+	return absent
+}
+
+func modelsCommand() *cli.Command {
+	return &cli.Command{
+		Name: "models", Aliases: []string{"model"}, Usage: "list the models that are served", UsageText: "headway models [--json]",
+		Description: "Prices are the lowest of the model's offers, in USD per million tokens.\n\nExample:\n   headway models",
+		Flags:       serverFlags(jsonFlag()),
+		Action: onServer(nil, func(ctx context.Context, c *cli.Context, s *control.Client, _ []string) error {
+			models, err := s.Models(ctx)
+			if err != nil {
+				return err
+			}
+			if c.Bool("json") {
+				return printJSON(c.App.Writer, models)
+			}
+			t := table{head: []string{"MODEL", ">OFFERS", ">ACTIVE", ">INPUT FROM", ">OUTPUT FROM", ">CONTEXT", "ALIASES"}, empty: "there are no models: name providers with offers in the file"}
+			for _, m := range models.Items {
+				t.add(string(m.Model), strconv.Itoa(len(m.Offers)), strconv.Itoa(m.Active), "$"+m.Input.String(), "$"+m.OutRate.String(), number(m.Context), joined(m.Aliases))
+			}
+			t.write(c.App.Writer)
+			return nil
+		}),
+	}
+}

@@ -1,0 +1,71 @@
+package command
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+
+	"headway/conf"
+	"headway/core"
+	"headway/core/control"
+)
+
+// Config is a file as control takes it.
+func Config(f *conf.File) *control.Config {
+	c := &control.Config{Path: f.Path, Settings: f.Settings, Providers: f.Providers, Offers: f.Offers, CORS: f.CORS, Shown: conf.Show(f),
+		Fixed: map[string]string{"listen": f.Listen, "data": f.Data, "log.level": f.LogLevel.String()}}
+	for _, k := range f.Keys {
+		c.Keys = append(c.Keys, control.Credential(k))
+	}
+	for _, n := range f.Notes {
+		c.Notes = append(c.Notes, n.String())
+	}
+	return c
+}
+
+// Parsers read what operators write: the file at path again, "" where serve was
+// started without one, and the objects of admin calls.
+func Parsers(path string) control.Parse {
+	config := func(f *conf.File, err error) (*control.Config, error) {
+		if err != nil {
+			return nil, err
+		}
+		return Config(f), nil
+	}
+	return control.Parse{
+		File: func() (*control.Config, error) {
+			if path == "" {
+				return nil, &core.Error{Kind: core.NotFound, Msg: "the server was started without a file",
+					Hint: "name one to apply, or start it with --config FILE"}
+			}
+			return config(conf.Load(path, os.LookupEnv))
+		},
+		Text: func(name string, yaml []byte) (*control.Config, error) {
+			return config(conf.Parse(name, yaml, os.LookupEnv))
+		},
+		Provider: conf.Provider, OfferOf: conf.OfferProvider, Offer: conf.Offer, Key: conf.Key,
+	}
+}
+
+// Routes sends admin calls to the desk and everything else to the gateway.
+func Routes(gateway http.Handler, desk *control.Desk) http.Handler {
+	admin := desk.Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/admin/") {
+			admin.ServeHTTP(w, r)
+			return
+		}
+		gateway.ServeHTTP(w, r)
+	})
+}
+
+// load reads a file for a command; errors of what it says are not wrong usage.
+func load(path string) (*conf.File, error) {
+	f, err := conf.Load(path, os.LookupEnv)
+	var problems conf.Problems
+	if err != nil && !errors.As(err, &problems) {
+		return nil, failed{err}
+	}
+	return f, err
+}

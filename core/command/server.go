@@ -1,0 +1,103 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+	"go.yaml.in/yaml/v4"
+
+	"headway/conf"
+	"headway/core"
+	"headway/core/control"
+)
+
+// What says where a running server is (SPEC §16).
+const (
+	dataVariable  = "HEADWAY_DATA"
+	tokenVariable = "HEADWAY_ADMIN_TOKEN"
+)
+
+// serverFlags are those of every command on a running server.
+func serverFlags(more ...cli.Flag) []cli.Flag {
+	return append(more,
+		&cli.StringFlag{Name: "data", EnvVars: []string{dataVariable}, Usage: "the data `FOLDER` of the server; left out: that of ./headway.yaml, ./data, a running demo's"},
+		&cli.StringFlag{Name: "server", Usage: "the `URL` of a server, with its admin token in " + tokenVariable},
+	)
+}
+
+func jsonFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "print JSON"} }
+
+// server finds the running server that a command is for.
+func server(c *cli.Context) (*control.Client, error) {
+	if url := c.String("server"); url != "" {
+		client, err := control.Remote(url, core.NewSecret(os.Getenv(tokenVariable)))
+		return client, err
+	}
+	if data := c.String("data"); data != "" {
+		return control.Dial(data)
+	}
+	folders := dataFolders()
+	for _, folder := range folders {
+		client, err := control.Dial(folder)
+		if err != nil {
+			continue
+		}
+		if _, err := client.Status(c.Context); !errors.Is(err, control.ErrNoServer) {
+			return client, nil
+		}
+	}
+	return control.Dial(folders[0]) // for its error
+}
+
+// dataFolders are the places to look for a server, in order; at least one.
+func dataFolders() []string {
+	var folders []string
+	if folder, ok := fileData(usualFile); ok {
+		folders = append(folders, folder)
+	}
+	folders = append(folders, conf.Default().Data)
+	if demo, ok := control.Demo(); ok {
+		folders = append(folders, demo)
+	}
+	return folders
+}
+
+// fileData is the data folder that a file names, whatever else is wrong with it:
+// the variables that the server was started with need not be set here.
+func fileData(path string) (string, bool) {
+	if f, err := conf.Load(path, os.LookupEnv); err == nil {
+		return f.Data, true
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", false
+	}
+	var head struct {
+		Data string `yaml:"data"`
+	}
+	if yaml.Unmarshal(text, &head) != nil || head.Data == "" {
+		head.Data = conf.Default().Data
+	}
+	if filepath.IsAbs(head.Data) {
+		return head.Data, true
+	}
+	return filepath.Join(filepath.Dir(path), head.Data), true
+}
+
+// onServer runs a command on the server that it is for.
+func onServer(names []string, do func(ctx context.Context, c *cli.Context, s *control.Client, args []string) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		args, err := arguments(c, names...)
+		if err != nil {
+			return err
+		}
+		s, err := server(c)
+		if err != nil {
+			return err
+		}
+		return do(c.Context, c, s, args)
+	}
+}

@@ -1,0 +1,348 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"headway/core"
+)
+
+// endpoint is one path of the admin API. The table of them is the router and
+// the documentation.
+type endpoint struct {
+	Method string   `json:"method"`
+	Path   string   `json:"path"`
+	Query  []string `json:"query,omitempty"` // what its query may have; anything else is refused
+	What   string   `json:"what"`
+	do     func(*Desk, *http.Request) (any, error)
+}
+
+var paging = []string{"limit", "next"}
+
+// endpoints are all of /admin/v1/.
+func endpoints() []endpoint {
+	const root = "/admin/v1/"
+	listed := func(more ...string) []string { return append(more, paging...) }
+	return []endpoint{
+		{"GET", root + "calls", listed("model", "offer", "provider", "key", "outcome", "kind", "job", "since", "until"),
+			"Receipts, the newest first, without their decisions. since and until are times, dates or ages such as 24h.", (*Desk).listCalls},
+		{"GET", root + "calls/{id}", nil, "The whole receipt of one call, once it is durable.", (*Desk).getCall},
+		{"GET", root + "jobs/{id}", nil, "The whole receipts of a job's calls, the oldest first. A call's id is the job of that call.", (*Desk).getJob},
+		{"GET", root + "measures", paging, "Base latency, prefill speed and output speed of each provider and model. They are of last week, not of now, and include the network.", (*Desk).listMeasures},
+		{"GET", root + "speed", nil, "Every measure at once with its window, and how far the predicted waits of each offer were off.", (*Desk).getSpeed},
+		{"GET", root + "usage", []string{"from", "to", "by"}, "Calls, tokens, charge and mean speeds of a period; by is a list of model, provider, key, node and day, or of several joined by +.", (*Desk).getUsage},
+		{"GET", root + "models", paging, "The models that are served, each with its offers.", (*Desk).listModels},
+		{"GET", root + "offers", paging, "The offers, how each stands, and what it costs.", (*Desk).listOffers},
+		{"POST", root + "offers", nil, "Makes an offer: the object of the file with its provider's id as provider.", (*Desk).postOffer},
+		{"GET", root + "offers/{id...}", nil, "One offer.", (*Desk).getOffer},
+		{"DELETE", root + "offers/{id...}", nil, "Deletes an offer that was made by POST.", (*Desk).dropOffer},
+		{"POST", root + "offers/{id}/pause", nil, "Keeps an offer out until it is resumed, over restarts too.", (*Desk).postOffer},
+		{"POST", root + "offers/{id}/resume", nil, "Ends every pause of an offer and of its provider, and forgets its failures.", (*Desk).postOffer},
+		{"POST", root + "offers/{id}/test", nil, "Makes one tiny call to an offer, paused or not, and answers with its receipt. It costs what it costs.", (*Desk).postOffer},
+		{"GET", root + "providers", paging, "The providers, without their credentials.", (*Desk).listProviders},
+		{"POST", root + "providers", nil, "Makes a provider with its offers: the object of the file. A private address needs allow_private.", (*Desk).postProvider},
+		{"PUT", root + "providers/{id}", nil, "Replaces a provider that was made by POST, with its offers.", (*Desk).putProvider},
+		{"DELETE", root + "providers/{id}", nil, "Deletes a provider that was made by POST, with the offers inside it.", (*Desk).dropProvider},
+		{"GET", root + "keys", paging, "The callers' keys and what each has spent, without their texts.", (*Desk).listKeys},
+		{"POST", root + "keys", nil, "Makes a key: the object of the file. Its text is in this answer and is shown nowhere else.", (*Desk).postKey},
+		{"GET", root + "keys/{id}", nil, "One key.", (*Desk).getKey},
+		{"PATCH", root + "keys/{id}", nil, "Changes the fields of a key that the body names; null takes one away.", (*Desk).patchKey},
+		{"POST", root + "keys/{id}", nil, "As PATCH.", (*Desk).patchKey},
+		{"DELETE", root + "keys/{id}", nil, "Revokes a key for good. It stays listed for what it has spent.", (*Desk).dropKey},
+		{"POST", root + "keys/{id}/revoke", nil, "As DELETE.", (*Desk).dropKey},
+		{"POST", root + "apply", []string{"name"}, "Puts a configuration into force, as a whole or not at all: the YAML text of the body, or without one the file that serve was started with. name is what errors call the text.", (*Desk).postApply},
+		{"GET", root + "config", nil, "The configuration in force as YAML, its secrets masked.", (*Desk).getConfig},
+		{"GET", root + "status", nil, "The version, the address, the calls under way and the health.", (*Desk).getStatus},
+		{"GET", root + "{$}", nil, "This list.", (*Desk).getIndex},
+	}
+}
+
+// Index is the answer to GET /admin/v1/.
+type Index struct {
+	Endpoints []endpoint `json:"endpoints"`
+}
+
+func (d *Desk) getIndex(*http.Request) (any, error) {
+	list := endpoints()
+	for i := range list {
+		list[i].Path = strings.ReplaceAll(strings.TrimSuffix(list[i].Path, "{$}"), "...}", "}")
+	}
+	return Index{list}, nil
+}
+
+// made201 is an answer with status 201.
+type made201 struct{ v any }
+
+// Handler serves the admin API to whoever has the admin token.
+func (d *Desk) Handler() http.Handler { return d.guard(d.Local()) }
+
+// Local serves it without a token, for the data folder's socket.
+func (d *Desk) Local() http.Handler {
+	mux := http.NewServeMux()
+	list := endpoints()
+	for _, e := range list {
+		switch { // an offer's id may have slashes, and its actions follow it
+		case strings.Contains(e.Path, "/offers/{id}/"):
+			continue
+		case e.Path == "/admin/v1/offers" && e.Method == http.MethodPost:
+			mux.Handle("POST /admin/v1/offers/{id...}", d.answer(endpoint{do: (*Desk).actOnOffer}))
+		}
+		mux.Handle(e.Method+" "+e.Path, d.answer(e))
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if r.URL.Path == "/admin/v1" {
+			r.URL.Path += "/"
+		}
+		if _, pattern := mux.Handler(r); pattern == "" {
+			d.noSuchPath(w, r, mux)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// noSuchPath tells a wrong method from a wrong path.
+func (d *Desk) noSuchPath(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
+	var allowed []string
+	for _, method := range [...]string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		other := &http.Request{Method: method, URL: r.URL, Host: r.Host}
+		if _, pattern := mux.Handler(other); pattern != "" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		e := core.Errorf(core.NotFound, "no such path")
+		e.Hint = "GET /admin/v1/ lists them all"
+		d.fail(w, e)
+		return
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	e := core.Errorf(core.Invalid, "this method is not allowed on this path")
+	e.Code, e.Hint = codeMethod, "use "+strings.Join(allowed, " or ")
+	d.fail(w, e)
+}
+
+// guard lets through who sends the admin token. A server without one lets nobody
+// through.
+func (d *Desk) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		presented, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !bearer || d.AdminToken.Empty() || !d.Pepper.Equal(presented, d.AdminToken.Reveal()) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			e := core.Errorf(core.Unauthorized, "no valid admin token")
+			e.Hint = "send it as Authorization: Bearer TOKEN; where the file names none it is in DATA/admin-token"
+			d.fail(w, e)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+const longestBody = 1 << 20
+
+// answer runs one endpoint.
+func (d *Desk) answer(e endpoint) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := checkQuery(r, e.Query); err != nil {
+			d.fail(w, err)
+			return
+		}
+		v, err := e.do(d, r)
+		if err != nil {
+			d.fail(w, err)
+			return
+		}
+		status := http.StatusOK
+		if m, ok := v.(made201); ok {
+			status, v = http.StatusCreated, m.v
+		}
+		if r.Method != http.MethodGet {
+			d.Log.Info("admin", "method", r.Method, "path", r.URL.Path)
+		}
+		d.write(w, status, v)
+	})
+}
+
+// checkQuery refuses what an endpoint does not know, so that no filter is
+// misspelt without a word.
+func checkQuery(r *http.Request, known []string) error {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return core.Errorf(core.Invalid, "the query is not well formed")
+	}
+	for name, values := range q {
+		if !slices.Contains(known, name) {
+			e := core.Field(shorten(name), "this path has no such parameter")
+			if len(known) > 0 {
+				e.Hint = "it has " + strings.Join(known, ", ")
+			}
+			return e
+		}
+		if len(values) > 1 {
+			return core.Field(name, "is there twice")
+		}
+	}
+	return nil
+}
+
+// readBody reads what was posted.
+func readBody(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, longestBody+1))
+	switch {
+	case err != nil:
+		return nil, &core.Error{Kind: core.Canceled, Msg: "the body ended early", Err: err}
+	case len(body) > longestBody:
+		return nil, core.Errorf(core.TooLarge, "the body is larger than 1 MiB")
+	}
+	return body, nil
+}
+
+// Codes of errors that are finer than their kind.
+const (
+	codeConflict = "conflict"
+	codeMethod   = "method_not_allowed"
+)
+
+// errorBody is how an error is written.
+type errorBody struct {
+	Error struct {
+		Message string `json:"message"`
+		Hint    string `json:"hint,omitempty"`
+		Type    string `json:"type"`
+		Param   string `json:"param,omitempty"`
+	} `json:"error"`
+}
+
+func (d *Desk) fail(w http.ResponseWriter, err error) {
+	if errors.Is(err, context.Canceled) {
+		return // nobody waits for the answer
+	}
+	var e *core.Error
+	if !errors.As(err, &e) {
+		d.Log.Error("an admin call failed", "error", err)
+		e = core.Errorf(core.Internal, "an internal error")
+	}
+	var body errorBody
+	body.Error.Message, body.Error.Hint, body.Error.Param = e.Msg, e.Hint, e.Param
+	body.Error.Type = core.Kinds[e.Kind].Name
+	status := e.Status()
+	switch e.Code {
+	case codeConflict:
+		body.Error.Type, status = e.Code, http.StatusConflict
+	case codeMethod:
+		body.Error.Type, status = e.Code, http.StatusMethodNotAllowed
+	}
+	d.write(w, status, body)
+}
+
+func (d *Desk) write(w http.ResponseWriter, status int, v any) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		d.Log.Error("an admin answer cannot be written as JSON", "error", err)
+		status = http.StatusInternalServerError
+		out.Reset()
+		out.WriteString(`{"error":{"message":"an internal error","type":"internal_error"}}` + "\n")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(out.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(out.Bytes())
+}
+
+// List is one page of a list. Next, where it is there, is the next page's ?next=.
+type List[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitempty"`
+}
+
+const (
+	usualLimit = 50
+	mostItems  = 1000
+)
+
+func limit(r *http.Request) (int, error) {
+	text := r.URL.Query().Get("limit")
+	if text == "" {
+		return usualLimit, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > mostItems {
+		return 0, core.Field("limit", "want a whole number from 1 to %d", mostItems)
+	}
+	return n, nil
+}
+
+// page cuts a list, whose order does not change between its pages; name tells
+// its items apart.
+func page[T any](r *http.Request, all []T, name func(T) string) (List[T], error) {
+	n, err := limit(r)
+	if err != nil {
+		return List[T]{}, err
+	}
+	from := 0
+	if next := r.URL.Query().Get("next"); next != "" {
+		last := slices.IndexFunc(all, func(v T) bool { return name(v) == next })
+		if last < 0 {
+			e := core.Field("next", "is nothing that an earlier page said, or is gone since")
+			e.Hint = "begin again without it"
+			return List[T]{}, e
+		}
+		from = last + 1
+	}
+	l := List[T]{Items: append([]T{}, all[from:min(from+n, len(all))]...)}
+	if from+n < len(all) {
+		l.Next = name(l.Items[n-1])
+	}
+	return l, nil
+}
+
+// moment reads a time of a query: RFC 3339, a date in UTC, or an age such as 24h
+// or 7d. end says that a date means the end of that day.
+func moment(name, text string, now time.Time, end bool) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t.UTC(), nil
+	}
+	if t, err := time.Parse(time.DateOnly, text); err == nil {
+		if end {
+			t = t.AddDate(0, 0, 1)
+		}
+		return t, nil
+	}
+	age, days := text, time.Duration(1)
+	if n, ok := strings.CutSuffix(text, "d"); ok {
+		age, days = n+"h", 24
+	}
+	if d, err := time.ParseDuration(age); err == nil && d >= 0 && d < 100*365*time.Hour {
+		return now.Add(-d * days).UTC(), nil
+	}
+	e := core.Field(name, "%s is not a time", quoted(text))
+	e.Hint = "write it as 2026-11-30T12:00:00Z, as the day 2026-11-30, or as an age such as 24h or 7d"
+	return time.Time{}, e
+}
+
+func quoted(s string) string { return fmt.Sprintf("%q", shorten(s)) }
+
+// shorten keeps text of a request in an error to a readable length.
+func shorten(s string) string {
+	if len(s) > 100 {
+		return strings.ToValidUTF8(s[:100], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,111 @@
+package control
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"headway/core"
+)
+
+// listCalls gives receipts without their decisions, which are long.
+func (d *Desk) listCalls(r *http.Request) (any, error) {
+	n, err := limit(r)
+	if err != nil {
+		return nil, err
+	}
+	q := r.URL.Query()
+	now := d.Clock()
+	from, err := moment("since", q.Get("since"), now, false)
+	if err != nil {
+		return nil, err
+	}
+	to, err := moment("until", q.Get("until"), now, true)
+	if err != nil {
+		return nil, err
+	}
+	next := core.CallID(q.Get("next"))
+	if next != "" {
+		at, ok := next.Time()
+		if !ok {
+			return nil, core.Field("next", "is not what an earlier page said")
+		}
+		if at = at.Add(time.Millisecond); to.IsZero() || at.Before(to) {
+			to = at
+		}
+	}
+	wanted := func(c *core.Receipt) bool {
+		for _, f := range [...]struct{ name, is string }{
+			{"model", string(c.Model)}, {"offer", string(c.Offer)}, {"provider", string(c.Provider)}, {"key", string(c.Key)},
+			{"outcome", string(c.Outcome)}, {"kind", string(c.Kind)}, {"job", string(c.Job)},
+		} {
+			if want := q.Get(f.name); want != "" && want != f.is {
+				return false
+			}
+		}
+		return next == "" || c.ID < next
+	}
+	list := List[*core.Receipt]{Items: []*core.Receipt{}}
+	err = d.Book.Receipts(from, to, true, func(c *core.Receipt) bool {
+		if !wanted(c) {
+			return r.Context().Err() == nil
+		}
+		if len(list.Items) == n {
+			list.Next = string(list.Items[n-1].ID)
+			return false
+		}
+		short := *c
+		short.Decision = nil
+		list.Items = append(list.Items, &short)
+		return r.Context().Err() == nil
+	})
+	if err == nil {
+		err = r.Context().Err()
+	}
+	return list, err
+}
+
+func (d *Desk) getCall(r *http.Request) (any, error) {
+	return d.Book.Receipt(core.CallID(r.PathValue("id")))
+}
+
+func (d *Desk) getJob(r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	ids, err := d.Book.JobCalls(core.JobID(id))
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 {
+		return nil, core.Errorf(core.NotFound, "there is no call or job %s", quoted(id))
+	}
+	if len(ids) > mostItems {
+		ids = ids[len(ids)-mostItems:] // the newest
+	}
+	list := List[*core.Receipt]{Items: make([]*core.Receipt, len(ids))}
+	for i, call := range ids {
+		if list.Items[i], err = d.Book.Receipt(call); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// settled waits for a receipt that is on its way to be durable.
+func (d *Desk) settled(ctx context.Context, id core.CallID) (*core.Receipt, error) {
+	const most, every = 10 * time.Second, 5 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		c, err := d.Book.Receipt(id)
+		if err == nil || !isKind(err, core.NotFound) {
+			return c, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, core.Errorf(core.Unavailable, "the receipt of call %s is not durable yet", id)
+		case <-tick.C:
+		}
+	}
+}
