@@ -1,0 +1,108 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"headway/core"
+	"headway/embedded/store"
+)
+
+func benchStore(b *testing.B) *store.Store {
+	s, err := store.Open(b.TempDir(), store.Options{Clock: time.Now, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = s.Run(ctx) })
+	b.Cleanup(func() { stop(); wg.Wait(); _ = s.Close() })
+	return s
+}
+
+// BenchmarkOpen is what a call pays before it is dispatched: 3 µs at most.
+func BenchmarkOpen(b *testing.B) {
+	s := benchStore(b)
+	in := intent(receiptAt(0))
+	list := make([]core.CallID, 1<<16)
+	for i := range list {
+		list[i] = core.NewCallID(at(i))
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if i == len(list) { // a store for each that many, since ids are open once
+			b.StopTimer()
+			s, i = benchStore(b), 0
+			b.StartTimer()
+		}
+		in.ID = list[i]
+		if err := s.Open(in); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}
+
+// BenchmarkWriter is the processor time of a receipt from Append until it is
+// durable and compacted, 64 at a time: 12 µs at most.
+func BenchmarkWriter(b *testing.B) {
+	s := benchStore(b)
+	const group = 64
+	rs := make([]*core.Receipt, group)
+	for i := range rs {
+		rs[i] = sample("", at(0))
+	}
+	used := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			b.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	was := used()
+	n := 0
+	for b.Loop() {
+		var wg sync.WaitGroup
+		wg.Add(group)
+		for i := range rs {
+			r := *rs[i]
+			r.ID = core.NewCallID(at(n))
+			r.Job = core.JobID(r.ID)
+			if err := s.Open(intent(&r)); err != nil {
+				b.Fatal(err)
+			}
+			s.Append(&r, wg.Done)
+			n++
+		}
+		wg.Wait()
+	}
+	b.ReportMetric(float64((used()-was).Microseconds())/float64(n), "cpu-µs/receipt")
+}
+
+func BenchmarkEncode(b *testing.B) {
+	r := receiptAt(0)
+	enc := store.Encoder()
+	var buf []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = enc(buf[:0], r)
+	}
+	b.ReportMetric(float64(len(buf)), "bytes")
+}
+
+func BenchmarkEncodingJSON(b *testing.B) {
+	r := receiptAt(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := json.Marshal(r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

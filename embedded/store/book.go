@@ -1,0 +1,89 @@
+package store
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"headway/core"
+)
+
+// Receipt reads one durable receipt (core.Book).
+func (s *Store) Receipt(id core.CallID) (*core.Receipt, error) {
+	value, err := s.get(receiptKey(id))
+	if err != nil {
+		return nil, readError("receipt "+string(id), err)
+	}
+	if value == nil {
+		return nil, core.Errorf(core.NotFound, "there is no call %s", id)
+	}
+	return decode(id, value)
+}
+
+func decode(id core.CallID, value []byte) (*core.Receipt, error) {
+	var r core.Receipt
+	if err := json.Unmarshal(value, &r); err != nil {
+		return nil, damagedRecord("receipt "+string(id), err)
+	}
+	return &r, nil
+}
+
+// Receipts reads durable receipts in the order of their ids (core.Book). It holds
+// one receipt in memory and sees the store as it was when it began.
+func (s *Store) Receipts(from, to time.Time, newest bool, yield func(*core.Receipt) bool) error {
+	lo, hi := []byte(receiptPrefix), after(receiptPrefix)
+	if !from.IsZero() {
+		lo = receiptsFrom(from)
+	}
+	if !to.IsZero() {
+		hi = receiptsFrom(to)
+	}
+	var bad error
+	err := s.scan(lo, hi, newest, func(key, value []byte) bool {
+		var r *core.Receipt
+		if r, bad = decode(core.CallID(key[len(receiptPrefix)+len("0000-00/"):]), value); bad != nil {
+			return false
+		}
+		return yield(r)
+	})
+	if err != nil {
+		return readError("a receipt", err)
+	}
+	return bad
+}
+
+// JobCalls gives the ids of a job's calls, oldest first (core.Book); none for a
+// job that is not known.
+func (s *Store) JobCalls(job core.JobID) ([]core.CallID, error) {
+	var ids []core.CallID
+	prefix := jobKeys(job)
+	err := s.scan([]byte(prefix), after(prefix), false, func(key, _ []byte) bool {
+		if len(key) == len(prefix)+callIDLen {
+			ids = append(ids, core.CallID(key[len(prefix):]))
+		}
+		return true
+	})
+	if err != nil {
+		return nil, readError("a job's calls", err)
+	}
+	// A call that named no job is its own, and has no entry in the index.
+	if id := core.CallID(job); len(id) == callIDLen {
+		own, err := s.get(receiptKey(id))
+		if err != nil {
+			return nil, readError("receipt "+string(id), err)
+		}
+		if own != nil && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// readError gives a failed read its words; one that has them keeps them.
+func readError(what string, err error) error {
+	if e, ok := err.(*core.Error); ok {
+		return e
+	}
+	return damagedRecord(what, err)
+}

@@ -1,0 +1,44 @@
+package store
+
+import (
+	"reflect"
+
+	"headway/core"
+)
+
+// WrapCommit lets a test stand between the writer and Badger. Before Run.
+func (s *Store) WrapCommit(wrap func(commit func() error) error) {
+	real := s.commit
+	s.commit = func(list []entry) error { return wrap(func() error { return real(list) }) }
+}
+
+// FakeDisk lets a test say what the disk has. Before Run.
+func (s *Store) FakeDisk(space func() (free, total int64)) {
+	s.room.mu.Lock()
+	defer s.room.mu.Unlock()
+	s.room.space = func() (sp spaceT, err error) {
+		sp.free, sp.total = space()
+		return sp, nil
+	}
+}
+
+type spaceT = space
+
+// EncodeReceipt is the receipt as it is stored.
+func EncodeReceipt(r *core.Receipt) []byte {
+	return encoderOf(reflect.TypeFor[core.Receipt]())(nil, reflect.ValueOf(r).Elem())
+}
+
+// Encoder is the encoder of receipts, made once.
+func Encoder() func(dst []byte, r *core.Receipt) []byte {
+	e := encoderOf(reflect.TypeFor[core.Receipt]())
+	return func(dst []byte, r *core.Receipt) []byte { return e(dst, reflect.ValueOf(r).Elem()) }
+}
+
+// EncodeIntent is the intent as it is noted.
+func EncodeIntent(in *core.Intent) []byte {
+	return encoderOf(reflect.TypeFor[core.Intent]())(nil, reflect.ValueOf(in).Elem())
+}
+
+// QueueLimit is the number of waiting receipts at which calls are refused.
+const QueueLimit = queueLimit

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// entry is one change: a value set, or a key deleted where value is nil.
+type entry struct{ key, value []byte }
+
+const twinPrefix = "w/"
+
+func twinOf(key []byte) []byte { return append([]byte(twinPrefix), key...) }
+
+func sum(value []byte) []byte {
+	return binary.BigEndian.AppendUint32(nil, crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// set adds a value and its twin; value must not be nil.
+func set(list []entry, key, value []byte) []entry {
+	return append(list, entry{key, value}, entry{twinOf(key), sum(value)})
+}
+
+// unset adds the removal of a value and its twin.
+func unset(list []entry, key []byte) []entry {
+	return append(list, entry{key, nil}, entry{twinOf(key), nil})
+}
+
+// apply writes the entries in one synced transaction. More than Badger takes in
+// one (a tenth of a memory table's size) goes in several, in order.
+func (s *Store) apply(list []entry) error {
+	defer s.room.logs()
+	txn := s.db.NewTransaction(true)
+	defer func() { txn.Discard() }()
+	put := func(e entry) error {
+		if e.value == nil {
+			return txn.Delete(e.key)
+		}
+		return txn.Set(e.key, e.value)
+	}
+	for _, e := range list {
+		err := put(e)
+		if errors.Is(err, badger.ErrTxnTooBig) {
+			if err := txn.Commit(); err != nil {
+				return err
+			}
+			txn = s.db.NewTransaction(true)
+			err = put(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return txn.Commit()
+}
+
+// errWrong is the cause where a record and its twin do not agree.
+var errWrong = errors.New("a record and its sum do not agree")
+
+// get reads a value; nil, nil: there is none. What is there and cannot be read is
+// an error, for which the caller finds the words.
+func (s *Store) get(key []byte) ([]byte, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	return s.fetch(key)
+}
+
+// fetch is get for the writer, which works while the store is being closed.
+func (s *Store) fetch(key []byte) (value []byte, err error) {
+	defer caught(&err)
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
+	value, err = read(txn, key)
+	if err != nil {
+		return nil, err
+	}
+	want, err := read(txn, twinOf(key))
+	if err != nil {
+		return nil, err
+	}
+	if value == nil && want == nil {
+		return nil, nil
+	}
+	if value == nil || !bytes.Equal(want, sum(value)) {
+		return nil, errWrong
+	}
+	return value, nil
+}
+
+func read(txn *badger.Txn, key []byte) ([]byte, error) {
+	item, err := txn.Get(key)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return item.ValueCopy([]byte{})
+}
+
+// scan reads the values of the keys from lo (included) to hi (excluded), in
+// reverse from the last to the first, until yield returns false. Keys and values
+// are valid until yield returns. It ends with an error at the first one that
+// cannot be read, and when the store is closed.
+func (s *Store) scan(lo, hi []byte, reverse bool, yield func(key, value []byte) bool) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	closed := false
+	err := s.walk(lo, hi, reverse, func(key, value []byte) bool {
+		select {
+		case <-s.closing:
+			closed = true
+			return false
+		default:
+			return yield(key, value)
+		}
+	})
+	if closed {
+		return errClosed()
+	}
+	return err
+}
+
+// walk is scan for the writer, which works while the store is being closed.
+func (s *Store) walk(lo, hi []byte, reverse bool, yield func(key, value []byte) bool) (err error) {
+	yielding := false // a panic of the caller's is none of Badger's
+	defer func() {
+		if !yielding {
+			if p := recover(); p != nil {
+				err = panicError(p)
+			}
+		}
+	}()
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
+	records := newCursor(txn, lo, hi, reverse)
+	defer records.it.Close()
+	twins := newCursor(txn, twinOf(lo), twinOf(hi), reverse)
+	defer twins.it.Close()
+	var value, want []byte
+	for {
+		key, ok := records.key()
+		twin, also := twins.key()
+		if !ok && !also {
+			return nil
+		}
+		if ok != also || !bytes.Equal(key, twin[len(twinPrefix):]) {
+			return errWrong
+		}
+		if value, err = records.it.Item().ValueCopy(value); err != nil {
+			return err
+		}
+		if want, err = twins.it.Item().ValueCopy(want); err != nil {
+			return err
+		}
+		if !bytes.Equal(want, sum(value)) {
+			return errWrong
+		}
+		yielding = true
+		more := yield(key, value)
+		if yielding = false; !more {
+			return nil
+		}
+		records.it.Next()
+		twins.it.Next()
+	}
+}
+
+// cursor walks the keys from lo (included) to hi (excluded), either way.
+type cursor struct {
+	it     *badger.Iterator
+	lo, hi []byte
+}
+
+func newCursor(txn *badger.Txn, lo, hi []byte, reverse bool) cursor {
+	o := badger.DefaultIteratorOptions
+	o.Reverse = reverse
+	o.PrefetchValues = false // they are beside their keys
+	c := cursor{txn.NewIterator(o), lo, hi}
+	if !reverse {
+		c.it.Seek(lo)
+		return c
+	}
+	c.it.Seek(hi) // the last key that is not above hi
+	if c.it.Valid() && bytes.Equal(c.it.Item().Key(), hi) {
+		c.it.Next()
+	}
+	return c
+}
+
+func (c cursor) key() ([]byte, bool) {
+	if !c.it.Valid() {
+		return nil, false
+	}
+	key := c.it.Item().Key()
+	return key, bytes.Compare(key, c.lo) >= 0 && bytes.Compare(key, c.hi) < 0
+}
+
+// after is the first key behind every key with the prefix.
+func after(prefix string) []byte {
+	end := []byte(prefix)
+	end[len(end)-1]++
+	return end
+}

@@ -1,0 +1,346 @@
+// Package store keeps receipts and small named records in Badger: it is the
+// [core.Book] and the [core.Vault] of a running Headway.
+//
+// # What is durable when
+//
+// A call is opened before it is dispatched: its intent goes to an append-only
+// file without a sync, so it survives the process but not the power. Its receipt
+// goes through a queue to one writer, which commits what is waiting in groups;
+// each commit is synced. What [Store.Receipt] answers has been synced (SPEC §11).
+// An intent that has no receipt when the store is opened becomes a receipt with
+// outcome lost, so every dispatched call has exactly one.
+//
+// # Layout of the folder
+//
+//	version        "headway store 1"
+//	lock           held with flock by the one process that uses the folder
+//	intents-N.log  what was dispatched: one JSON object a line, on each side a line end
+//	ballast        disk space that is given up when the disk is full
+//	db/            Badger's own files; db.away/ while the disk is full
+//
+// # Layout of the keys
+//
+//	r/<YYYY-MM>/<call id>       a receipt as JSON; the month is that of the id's own time
+//	rj/<job>\x00<call id>       calls of a job, where the job is not the call itself
+//	rl/<call id>                a lost receipt that the Recorder has not been told of yet
+//	v/<kind>/<name>             a record of the Vault
+//	w/<any key of the above>    its witness: the CRC-32C of that key's value
+//
+// Months come first so that old receipts can be dropped as a prefix. A job name
+// of more than 256 bytes is kept as its SHA-256. Receipts sort before everything
+// else: Badger compacts what lies between a new table's first and last key, and
+// that must not be all receipts.
+//
+// # Damage
+//
+// Badger answers "no such key" for a key in a block that it cannot read, and
+// leaves such a block out when it compacts. So each key has its twin under w/ in
+// another part of the key space: a record without its twin, a twin without its
+// record or a wrong sum is reported as Unavailable, never as missing (SPEC §23).
+// Open refuses a store whose tables' indexes or manifest are damaged, or one of
+// whose newest tables is. What is not seen here is damage to the write-ahead log
+// of a process that was killed: Badger cannot tell it from a torn end. The signed
+// log of receipts shows that.
+//
+// # A full disk
+//
+// Badger writes through memory maps, where a full disk kills the process instead
+// of failing a write. The store therefore looks at the free space before each
+// commit and several times a second. Below a floor it stops committing, refuses
+// new calls, keeps in memory what waits, takes Badger's folder out of its way so
+// that it makes no files, and gives up the ballast so that what it has in hand can
+// end; it goes on by itself once space is back. Compactions are begun by the store
+// alone, never by Badger, so that none begins on a full disk. What is left is the
+// moment in which another process takes the last block while Badger copies a table
+// of a few hundred KiB: that kills the process, and loses nothing acknowledged.
+package store
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+
+	"headway/core"
+)
+
+const (
+	defaultLogFile = 64 << 20
+	minLogFile     = 1 << 20
+	maxLogFile     = 1 << 30
+	// maxValue keeps every value below valueThreshold, so that none is in
+	// Badger's value log and compaction alone frees space.
+	maxValue       = 256 << 10
+	valueThreshold = 512 << 10
+	// blockSize holds several receipts, which compresses them better and costs
+	// a third less than Badger's 4 KiB.
+	blockSize = 16 << 10
+	// levelZero is how many new tables are compacted at once. Fewer cost more:
+	// each time a part of the older ones is rewritten.
+	levelZero = 5
+)
+
+// Options are how a store is opened.
+type Options struct {
+	// LogFileBytes bounds a log file of the store (store.log_file_bytes, SPEC
+	// §24): 1 MiB to 1 GiB, 0 means 64 MiB. The sizes of the write-ahead log and
+	// of the ballast follow from it.
+	LogFileBytes int64
+	Clock        core.Clock
+	Log          *slog.Logger
+	// Recorder, where there is one, is told of each receipt; see SetRecorder.
+	Recorder core.Recorder
+}
+
+// Store is one opened folder. All methods may be called concurrently.
+type Store struct {
+	dir      string
+	clock    core.Clock
+	log      *slog.Logger
+	lock     *os.File
+	db       *badger.DB
+	maxBatch int // bytes of receipts in one commit
+	recorder core.Recorder
+	notes    sync.Pool // of *note
+	// The encoders give what encoding/json does.
+	encodeReceipt, encodeIntent encoder
+	commit                      func([]entry) error // apply, but for tests that make it fail
+	room                        room
+	wake                        chan struct{} // tells the writer that there is something to do
+	closing                     chan struct{}
+	running                     sync.Mutex // held by Run, and by Close once Run has returned
+	users                       sync.WaitGroup
+
+	sick atomic.Pointer[core.Error] // why the last commit failed; nil: it did not
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	closed  bool
+	queue   []waiting
+	queued  int // handed over and not yet durable; the queue is a part of them
+	open    map[core.CallID]*generation
+	current *generation
+
+	// pending and batch belong to the writer (or to Close after it).
+	pending []waiting
+	batch   *batch
+	text    []byte // the receipts of the batch
+}
+
+var (
+	_ core.Book  = (*Store)(nil)
+	_ core.Vault = (*Store)(nil)
+)
+
+// Open opens the store in dir, which it makes (mode 0700) where there is none.
+// Calls that an earlier process dispatched and did not account for have a durable
+// receipt with outcome lost when it returns. It refuses, with a sentence that
+// names the folder: a folder in use, one that is not a store, one of a newer
+// version, a damaged one, a disk without room.
+func Open(dir string, o Options) (*Store, error) {
+	logFile := o.LogFileBytes
+	if logFile == 0 {
+		logFile = defaultLogFile
+	}
+	if logFile < minLogFile || logFile > maxLogFile {
+		return nil, core.Field("store.log_file_bytes", "%d is not between %d and %d", logFile, minLogFile, maxLogFile)
+	}
+	lock, err := claim(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		dir: dir, clock: o.Clock, log: o.Log, lock: lock, recorder: o.Recorder, notes: sync.Pool{New: func() any { return new(note) }},
+		encodeReceipt: encoderOf(reflect.TypeFor[core.Receipt]()), encodeIntent: encoderOf(reflect.TypeFor[core.Intent]()),
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), open: map[core.CallID]*generation{},
+	}
+	s.commit = s.apply
+	s.room.path, s.room.away = filepath.Join(dir, "db"), filepath.Join(dir, "db.away")
+	s.room.ballastAt, s.room.max = filepath.Join(dir, "ballast"), min(logFile/2, 32<<20)
+	s.room.hurry = make(chan struct{}, 1)
+	s.room.space = func() (space, error) { return diskSpace(dir) }
+	if err := s.start(logFile); err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Store) start(logFile int64) error {
+	if err := s.room.open(); err != nil {
+		return asError(err, "%s: there is no room on its disk", s.dir)
+	}
+	if err := s.look(); err != nil {
+		return err
+	}
+	memTable := min(max(logFile/4, 4<<20), 8<<20)
+	s.maxBatch = int(memTable * 15 / 100 / 2) // half of what Badger takes in one transaction
+	path := s.room.path
+	if err := sweep(path); err != nil {
+		return asError(err, "%s cannot be read", path)
+	}
+	db, err := openBadger(settings(path, memTable).WithLogger(quiet{s.log, &s.room}))
+	if err != nil {
+		return damagedFolder(s.dir, err)
+	}
+	s.db = db
+	s.room.logFile, err = newestLog(path)
+	if err != nil {
+		return errors.Join(asError(err, "%s cannot be read", path), db.Close())
+	}
+	s.room.logFile--
+	s.room.logBytes = memTable * 5 / 4 // it is full at memTable, and then takes one more batch
+	s.room.logs()
+	err = verifyTables(db, path)
+	if err != nil {
+		err = damagedFolder(s.dir, err)
+	} else {
+		err = s.repair()
+	}
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	return nil
+}
+
+// settings are those of FOUNDATIONS B2, apart from the value log: it stays
+// empty, so its file (twice its size, sparse) is as small as Badger allows.
+func settings(path string, memTable int64) badger.Options {
+	return badger.DefaultOptions(path).
+		WithSyncWrites(true).
+		WithDetectConflicts(false). // one committer, and the Vault writes blindly
+		WithNumVersionsToKeep(1).
+		WithMetricsEnabled(false).
+		WithMemTableSize(memTable).
+		WithNumMemtables(2).
+		WithNumCompactors(0). // see compact
+		WithNumLevelZeroTables(levelZero).
+		WithNumLevelZeroTablesStall(1 << 20). // never: nobody would end it
+		WithBaseTableSize(2 << 20).
+		WithBlockCacheSize(8 << 20).
+		WithIndexCacheSize(8 << 20).
+		WithCompression(options.ZSTD).
+		WithZSTDCompressionLevel(1).
+		WithChecksumVerificationMode(options.OnBlockRead).
+		WithValueLogFileSize(1 << 20).
+		WithValueThreshold(valueThreshold).
+		WithBlockSize(blockSize).
+		WithBypassLockGuard(true) // the folder has its own lock
+}
+
+// sweep removes logs of no length. A process that was killed while it made or
+// removed one leaves such a file, which Badger then refuses to open.
+func sweep(path string) error {
+	names, err := os.ReadDir(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, n := range names {
+		if ext := filepath.Ext(n.Name()); ext != ".mem" && ext != ".vlog" {
+			continue
+		}
+		if info, e := n.Info(); e == nil && info.Size() == 0 {
+			err = errors.Join(err, os.Remove(filepath.Join(path, n.Name())))
+		}
+	}
+	return err
+}
+
+// newestLog is the number of the newest write-ahead log, which an open Badger has.
+func newestLog(path string) (int, error) {
+	names, err := filepath.Glob(filepath.Join(escapeGlob(path), "*.mem"))
+	newest := 0
+	for _, name := range names {
+		n, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(name), ".mem"))
+		newest = max(newest, n)
+	}
+	return newest, err
+}
+
+// openBadger opens Badger, which panics on some kinds of damage.
+func openBadger(o badger.Options) (db *badger.DB, err error) {
+	defer caught(&err)
+	return badger.Open(o)
+}
+
+// SetRecorder sets who is told of each receipt. It must be called before Run,
+// which also tells it of the receipts that Open made.
+func (s *Store) SetRecorder(r core.Recorder) { s.recorder = r }
+
+// Healthy is nil while receipts can be made durable, else an Unavailable error
+// that is fit to be shown.
+func (s *Store) Healthy() error {
+	if err := s.room.refusal(); err != nil {
+		return err
+	}
+	if err := s.sick.Load(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Close ends Run, writes what is waiting, and gives the folder up. Receipts that
+// cannot be written even now are told in the error; the next Open makes lost
+// ones of them.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	close(s.closing)
+	s.running.Lock()
+	defer s.running.Unlock()
+	s.users.Wait()
+	err := s.flush()
+	if !s.room.fits(2 * s.db.Opts().MemTableSize) {
+		// Badger would write its last table through a memory map and kill the
+		// process. Everything is in its synced log; the lock goes with the process.
+		s.log.Warn("store left open: its disk is full")
+		return err
+	}
+	s.mu.Lock()
+	s.current.retire()
+	s.mu.Unlock()
+	return errors.Join(err, s.db.Close(), s.lock.Close())
+}
+
+// enter counts a user of the database, so that Close does not take it away
+// underneath; leave is called where it returned nil.
+func (s *Store) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed()
+	}
+	s.users.Add(1)
+	return nil
+}
+
+func (s *Store) leave() { s.users.Done() }
+
+// quiet takes Badger's log: its own words without the data in them. What it says
+// on a full disk is known already.
+type quiet struct {
+	log  *slog.Logger
+	room *room
+}
+
+func (q quiet) Errorf(format string, _ ...any) {
+	if q.room.refusal() == nil {
+		q.log.Warn("badger", "message", format)
+	}
+}
+func (q quiet) Warningf(format string, _ ...any) { q.log.Debug("badger", "message", format) }
+func (q quiet) Infof(string, ...any)             {}
+func (q quiet) Debugf(string, ...any)            {}
