@@ -237,7 +237,7 @@ func TestTraffic(t *testing.T) {
 		traffic := sim.NewTraffic(3, most)
 		bound := max(most, 400)
 		largest := 0
-		for range 300 {
+		for range 120 {
 			r, pause := traffic.Next()
 			if pause < 2*time.Second || pause > 12*time.Second || !r.At.IsZero() || r.Offer != "" {
 				t.Fatalf("pause %v, at %v, offer %q", pause, r.At, r.Offer)

@@ -40,7 +40,7 @@ func outcomes(t *testing.T, c sim.Config, n int, stream bool) (all string, took 
 
 func TestFaultRates(t *testing.T) {
 	c := exact(func(c *sim.Config) { c.ErrorRate, c.CutRate, c.StallRate, c.Seed = 0.2, 0.1, 0.05, 3 })
-	const n = 2000
+	const n = 700
 	for _, stream := range []bool{true, false} {
 		all, _ := outcomes(t, c, n, stream)
 		for letter, rate := range map[string]float64{"e": 0.2, "c": 0.1, "s": 0.05, ".": 0.65} {
@@ -121,7 +121,7 @@ func TestBrokenInRealTime(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	p := build(t, exact(nil))
 	ask := func() *http.Request {
-		return httptest.NewRequest("POST", "http://sim.test/v1/messages", io.LimitReader(zeros{}, 64<<20+1))
+		return httptest.NewRequest("POST", "http://sim.test/v1/messages", io.LimitReader(zeros{}, 32<<20+1))
 	}
 	real := httptest.NewRecorder()
 	p.Handler(time.Now).ServeHTTP(real, ask())

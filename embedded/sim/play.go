@@ -26,7 +26,8 @@ type script struct {
 	broken bool                                // and the connection with it
 }
 
-const largestBody = 64 << 20
+// largestBody is the largest request that Anthropic takes.
+const largestBody = 32 << 20
 
 // Handler serves the provider in real time. clock is the one that the timers of
 // the standard library follow, time.Now outside of tests. Every event is flushed

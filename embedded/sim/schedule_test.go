@@ -138,7 +138,7 @@ func TestJitter(t *testing.T) {
 	clock := sim.NewClock(start)
 	f := formats[0]
 	least, most := time.Hour, time.Duration(0)
-	for range 200 {
+	for range 80 {
 		h := f.ask(t, p.Transport(clock), clock.Now, "m@prompt=3000,output=70", "Hi", true, 0, "")
 		least, most = min(least, h.headers), max(most, h.headers)
 		for _, v := range []struct{ is, want time.Duration }{
@@ -153,7 +153,7 @@ func TestJitter(t *testing.T) {
 		}
 	}
 	if least > 210*time.Millisecond || most < 290*time.Millisecond {
-		t.Errorf("base was between %v and %v in 200 calls: hardly any jitter", least, most)
+		t.Errorf("base was between %v and %v in 80 calls: hardly any jitter", least, most)
 	}
 }
 
