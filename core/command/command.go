@@ -56,9 +56,12 @@ func newApp(p Program) *cli.App {
 		Writer:               os.Stdout, ErrWriter: os.Stderr, Reader: os.Stdin,
 		ExitErrHandler: func(*cli.Context, error) {}, // Main says it
 		Commands: []*cli.Command{
-			serveCommand(p),
-
+			serveCommand(p), simulateCommand(p),
+			initCommand(), checkCommand(), applyCommand(),
 			keyCommand(), offersCommand(), modelsCommand(),
+			requestsCommand(), traceCommand(), usageCommand(), speedCommand(), statusCommand(),
+			rankCommand(), measureCommand(p),
+			versionCommand(p), completionCommand(),
 		},
 		Action: func(c *cli.Context) error {
 			if name := c.Args().First(); name != "" {
@@ -111,23 +114,18 @@ func (u *usage) Error() string { return u.msg }
 func wrongUsage(msg, hint string) error { return &usage{msg, hint} }
 
 func noSuchCommand(of []*cli.Command, name, path string) error {
-	hint := path + " --help lists them"
-	if near := cli.SuggestCommand(of, name); near != "" {
-		hint = "did you mean " + path + " " + near
-	}
-	return wrongUsage(fmt.Sprintf("%q is no command of %s", name, path), hint)
+	return wrongUsage(fmt.Sprintf("%q is no command of %s", name, path), "it has "+strings.Join(names(of), ", "))
 }
 
 // usageError gives the flag package's errors our words.
 func usageError(c *cli.Context, err error, _ bool) error {
-	hint := c.Command.HelpName + " --help shows what there is"
-	if flag, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
-		if near := cli.SuggestFlag(c.Command.Flags, flag, false); near != "" {
-			hint = "did you mean " + near
-		}
-		return wrongUsage(fmt.Sprintf("--%s is no flag of %s", flag, c.Command.HelpName), hint)
+	msg := err.Error()
+	if flag, ok := strings.CutPrefix(msg, "flag provided but not defined: -"); ok {
+		msg = fmt.Sprintf("--%s is no flag of %s", flag, c.Command.HelpName)
+	} else if flag, ok := strings.CutPrefix(msg, "flag needs an argument: -"); ok {
+		msg = fmt.Sprintf("--%s needs a value", flag)
 	}
-	return wrongUsage(err.Error(), hint)
+	return wrongUsage(msg, c.Command.HelpName+" --help shows what there is")
 }
 
 // arguments checks how many there are; names are of the required ones.

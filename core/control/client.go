@@ -179,10 +179,14 @@ func (c *Client) Usage(ctx context.Context, query url.Values) (Usage, error) {
 }
 
 // Models lists the models.
-func (c *Client) Models(ctx context.Context) (List[Model], error) { return all[Model](ctx, c, "models") }
+func (c *Client) Models(ctx context.Context) (List[Model], error) {
+	return all[Model](ctx, c, "models")
+}
 
 // Offers lists the offers.
-func (c *Client) Offers(ctx context.Context) (List[Offer], error) { return all[Offer](ctx, c, "offers") }
+func (c *Client) Offers(ctx context.Context) (List[Offer], error) {
+	return all[Offer](ctx, c, "offers")
+}
 
 // Keys lists the keys.
 func (c *Client) Keys(ctx context.Context) (List[Key], error) { return all[Key](ctx, c, "keys") }
@@ -245,4 +249,6 @@ func (c *Client) Apply(ctx context.Context, name string, text []byte) (v Applied
 }
 
 // Status says how the server is.
-func (c *Client) Status(ctx context.Context) (Status, error) { return get[Status](ctx, c, "status", nil) }
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return get[Status](ctx, c, "status", nil)
+}

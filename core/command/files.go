@@ -1,0 +1,261 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"headway/conf"
+	"headway/core"
+	"headway/core/control"
+)
+
+func initCommand() *cli.Command {
+	return &cli.Command{
+		Name: "init", Usage: "write a commented headway.yaml", UsageText: "headway init [FILE] [--preset NAME]… [--force]",
+		Description: "Without --preset it takes the providers whose usual variable, such as OPENAI_API_KEY, is set.\n" +
+			"Presets: " + strings.Join(conf.Presets(), ", ") + ".\n\nExample:\n   headway init --preset openai --preset ollama",
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "preset", Aliases: []string{"p"}, Usage: "a provider by `NAME`, repeatable"},
+			&cli.BoolFlag{Name: "force", Usage: "write over a file that is there"},
+		},
+		Action: writeFile,
+	}
+}
+
+func writeFile(c *cli.Context) error {
+	path := usualFile
+	if c.Args().Len() > 1 {
+		_, err := arguments(c, "FILE")
+		return err
+	}
+	if c.Args().Present() {
+		path = c.Args().First()
+	}
+	text, err := conf.Init(c.StringSlice("preset"), os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if c.Bool("force") {
+		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	f, err := os.OpenFile(path, flags, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return &core.Error{Kind: core.Forbidden, Msg: path + ": is there already", Hint: "name another file, or write over it with --force"}
+	}
+	if err == nil {
+		_, err = f.Write(text)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return cannot("written", path, err)
+	}
+	out := c.App.Writer
+	fmt.Fprintf(out, "%s is written\n\nnext:\n", path)
+	parsed, err := conf.Parse(path, text, func(string) (string, bool) { return "", false })
+	if err == nil && len(parsed.Providers) == 0 {
+		fmt.Fprintf(out, "  name your providers in %s\n", path)
+	}
+	config := ""
+	if path != usualFile {
+		config = " --config " + path
+	}
+	fmt.Fprintf(out, "  headway check %s\n  headway serve%s\n  headway key create\n", path, config)
+	return nil
+}
+
+func cannot(what, path string, err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return failed{&core.Error{Kind: core.Internal, Msg: fmt.Sprintf("%s: cannot be %s: %v", path, what, err), Err: err}}
+}
+
+func checkCommand() *cli.Command {
+	return &cli.Command{
+		Name: "check", Usage: "check a configuration file", UsageText: "headway check [FILE] [--show]",
+		Description: "Reads the file as serve does and names everything that is wrong with it. With --show it prints the\n" +
+			"file as it was understood, its secrets masked. FILE is ./headway.yaml where it is left out.\n\nExample:\n   headway check headway.yaml",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "show", Usage: "print the resolved file, secrets masked"},
+			jsonFlag(),
+		},
+		Action: func(c *cli.Context) error {
+			path, err := oneFile(c)
+			if err != nil {
+				return err
+			}
+			file, err := load(path)
+			if c.Bool("json") {
+				if err := printJSON(c.App.Writer, checked(path, file, err)); err != nil {
+					return err
+				}
+				return err
+			}
+			if err != nil {
+				return err
+			}
+			if c.Bool("show") {
+				_, err := c.App.Writer.Write(conf.Show(file))
+				return err
+			}
+			for _, n := range file.Notes {
+				fmt.Fprintf(c.App.ErrWriter, "headway: note: %s\n", n)
+				if n.Hint != "" {
+					fmt.Fprintf(c.App.ErrWriter, "headway: hint: %s\n", n.Hint)
+				}
+			}
+			fmt.Fprintf(c.App.Writer, "%s is good: %d providers, %d offers, %d keys\n", path, len(file.Providers), len(file.Offers), len(file.Keys))
+			return nil
+		},
+	}
+}
+
+// problem is one line of check --json.
+type problem struct {
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+	Path   string `json:"path,omitempty"`
+	Reason string `json:"reason"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+// verdict is what check --json prints.
+type verdict struct {
+	File      string    `json:"file"`
+	Good      bool      `json:"good"`
+	Providers int       `json:"providers,omitempty"`
+	Offers    int       `json:"offers,omitempty"`
+	Keys      int       `json:"keys,omitempty"`
+	Problems  []problem `json:"problems,omitempty"`
+	Notes     []problem `json:"notes,omitempty"`
+}
+
+func checked(path string, f *conf.File, err error) verdict {
+	v := verdict{File: path, Good: err == nil}
+	list := func(ps []conf.Problem) (out []problem) {
+		for _, p := range ps {
+			out = append(out, problem{p.File, p.Line, p.Column, p.Path, p.Reason, p.Hint})
+		}
+		return out
+	}
+	var problems conf.Problems
+	switch {
+	case errors.As(err, &problems):
+		v.Problems = list(problems)
+	case err != nil:
+		v.Problems = []problem{{File: path, Reason: err.Error()}}
+	default:
+		v.Providers, v.Offers, v.Keys, v.Notes = len(f.Providers), len(f.Offers), len(f.Keys), list(f.Notes)
+	}
+	return v
+}
+
+// oneFile is the file that is named, else the usual one.
+func oneFile(c *cli.Context) (string, error) {
+	switch c.Args().Len() {
+	case 0:
+		return usualFile, nil
+	case 1:
+		return c.Args().First(), nil
+	}
+	_, err := arguments(c, "FILE")
+	return "", err
+}
+
+func applyCommand() *cli.Command {
+	return &cli.Command{
+		Name: "apply", Usage: "put a configuration file into force on a running server", UsageText: "headway apply [FILE]",
+		Description: "All of it or, where anything is wrong, nothing of it. References are resolved by the server, with its\n" +
+			"environment. Without FILE the server reads the file that it was started with again. What a later start\n" +
+			"reads does not change.\n\nExample:\n   headway apply headway.yaml",
+		Flags: serverFlags(jsonFlag()),
+		Action: func(c *cli.Context) error {
+			if c.Args().Len() > 1 {
+				_, err := arguments(c, "FILE")
+				return err
+			}
+			var name string
+			var text []byte
+			if path := c.Args().First(); path != "" {
+				var err error
+				if text, err = os.ReadFile(path); err != nil {
+					return cannot("read", path, err)
+				}
+				if name, err = filepath.Abs(path); err != nil {
+					return err
+				}
+				if len(strings.TrimSpace(string(text))) == 0 {
+					return failed{&core.Error{Kind: core.Invalid, Msg: path + ": is empty", Hint: "headway init writes a file to start from"}}
+				}
+			}
+			s, err := server(c)
+			if err != nil {
+				return err
+			}
+			applied, err := s.Apply(c.Context, name, text)
+			if err != nil {
+				return failed{err}
+			}
+			return sayApplied(c, applied)
+		},
+	}
+}
+
+func sayApplied(c *cli.Context, a control.Applied) error {
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, a)
+	}
+	for _, n := range a.Notes {
+		fmt.Fprintf(c.App.ErrWriter, "headway: note: %s\n", n)
+	}
+	for _, path := range a.Restart {
+		fmt.Fprintf(c.App.ErrWriter, "headway: note: %s is not what is in force, and only a restart changes it\n", path)
+	}
+	fmt.Fprintf(c.App.Writer, "in force: %d providers, %d offers, %d keys\n", a.Providers, a.Offers, a.Keys)
+	return nil
+}
+
+func statusCommand() *cli.Command {
+	return &cli.Command{
+		Name: "status", Usage: "say how the running server is", UsageText: "headway status [--json]",
+		Description: "Example:\n   headway status",
+		Flags:       serverFlags(jsonFlag()),
+		Action: onServer(nil, func(ctx context.Context, c *cli.Context, s *control.Client, _ []string) error {
+			st, err := s.Status(ctx)
+			if err != nil {
+				return err
+			}
+			if c.Bool("json") {
+				return printJSON(c.App.Writer, st)
+			}
+			out := c.App.Writer
+			fmt.Fprintf(out, "version     %s\nlistening   %s\nfile        %s\nstarted     %s\nopen calls  %d\n", st.Version, orDash(st.Listen), orDash(st.File), at(st.StartedAt), st.OpenCalls)
+			fmt.Fprintf(out, "offers      %d active, %d out, %d paused\nkeys        %d\nreceipts    %s\n", st.Offers["active"], st.Offers["out"], st.Offers["paused"], st.Keys, health(st))
+			return nil
+		}),
+	}
+}
+
+func health(s control.Status) string {
+	if s.Healthy {
+		return "kept"
+	}
+	return "not kept: " + s.Trouble
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return absent
+	}
+	return s
+}

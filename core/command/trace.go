@@ -1,0 +1,256 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"headway/core"
+	"headway/core/control"
+)
+
+func traceCommand() *cli.Command {
+	return &cli.Command{
+		Name: "trace", Usage: "show everything that is kept of a call or a job", UsageText: "headway trace ID [--json]",
+		Description: "ID is a call's (x-request-id of its answer) or a job's (x-headway-job of its requests). Each figure is\n" +
+			"shown with where it counts from; figures of different origins are not to be subtracted.\n\n" +
+			"Example:\n   headway trace nightly-build-17",
+		Flags:  serverFlags(jsonFlag()),
+		Action: onServer([]string{"ID"}, trace),
+	}
+}
+
+func trace(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
+	job, err := s.Job(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, job)
+	}
+	w := c.App.Writer
+	for _, r := range job.Items {
+		traceCall(w, r)
+		fmt.Fprintln(w)
+	}
+	modelTimings(w, job.Items)
+	return nil
+}
+
+// figureOf is one figure of a timeline with its name and origin.
+type figureOf struct {
+	name, origin string
+	ms           core.Opt[float64]
+}
+
+func traceCall(w io.Writer, r *core.Receipt) {
+	fmt.Fprintf(w, "call %s  %s", r.ID, r.Outcome)
+	if r.Status != 0 {
+		fmt.Fprintf(w, " (status %d)", r.Status)
+	}
+	fmt.Fprintf(w, "  %s\n", at(r.At))
+	facts := []string{"kind " + string(r.Kind), "model " + string(r.Model), "offer " + orDash(string(r.Offer))}
+	for _, f := range [...]struct{ name, is string }{
+		{"job", string(r.Job)}, {"step", r.Step}, {"group", r.Group}, {"key", string(r.Key)}, {"node", string(r.Node)}, {"region", r.Region},
+		{"format", string(r.Format)}, {"finish", r.FinishReason}, {"trace", r.TraceID},
+	} {
+		if f.is != "" {
+			facts = append(facts, f.name+" "+f.is)
+		}
+	}
+	fmt.Fprintf(w, "  %s\n", strings.Join(facts, " · "))
+	traceUsage(w, r)
+	if r.Slow != "" {
+		fmt.Fprintf(w, "  slow: %s\n", r.Slow)
+	}
+	traceTimeline(w, r)
+	traceAttempts(w, r)
+	if r.Decision != nil {
+		traceDecision(w, r.Decision)
+	}
+}
+
+func traceUsage(w io.Writer, r *core.Receipt) {
+	u := r.Usage
+	var parts []string
+	for _, p := range [...]struct {
+		name string
+		n    core.Opt[int64]
+	}{
+		{"uncached in", u.UncachedInput}, {"cache read", u.CacheRead}, {"cache written", u.CacheWrite}, {"of it for 1 h", u.CacheWrite1h},
+		{"out", u.Output}, {"of it reasoning", u.Reasoning},
+	} {
+		if p.n.OK {
+			parts = append(parts, number(p.n)+" "+p.name)
+		}
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(w, "  tokens: %s (from the %s)\n", strings.Join(parts, ", "), usageFrom(r.UsageFrom))
+	}
+	fmt.Fprintf(w, "  charge: %s", dollars(r.Charge))
+	if r.Prices != nil {
+		fmt.Fprintf(w, " at $%s in, $%s out per million tokens", r.Prices.Input, r.Prices.Output)
+	}
+	fmt.Fprintln(w)
+}
+
+func usageFrom(f core.UsageFrom) string {
+	switch f {
+	case core.FromEstimate:
+		return "router's estimate"
+	case core.FromMixed:
+		return "provider, in part the router's estimate"
+	}
+	return "provider"
+}
+
+func traceTimeline(w io.Writer, r *core.Receipt) {
+	t := r.Timing
+	const arrival, sent, span = "from the request's arrival", "from the upstream send", ""
+	from := ""
+	if t.FiguresFrom != "" {
+		from = "measured from the stream"
+		if t.FiguresFrom == "server" {
+			from = "the model server's own figure"
+		}
+	}
+	lines := table{head: []string{"  TIMELINE", ">", ""}}
+	for _, f := range [...]figureOf{
+		{"key check", span, t.Auth}, {"request body read", span, t.BodyRead}, {"choosing the offer", span, t.Distribution},
+		{"queued until the upstream send", arrival, t.Queued},
+		{"connection: DNS", span, t.DNS}, {"connection: connect", span, t.Connect}, {"connection: TLS", span, t.TLS},
+		{"upstream headers", sent, t.UpstreamHeaders}, {"first token", sent, t.FirstToken},
+		{"first stream event", arrival, t.FirstEvent}, {"first response", arrival, t.FirstResponse}, {"first visible text", arrival, t.FirstText},
+		{"first to last output", span, t.FirstTokenToEnd}, {"upstream done", arrival, t.UpstreamDone}, {"whole call", arrival, t.TotalHandler},
+		{"prompt processing", from, t.Prompt}, {"generation", from, t.Decode},
+	} {
+		if f.ms.OK {
+			lines.add("  "+f.name, ms(f.ms), f.origin+" ")
+		}
+	}
+	for _, f := range [...]struct {
+		name, origin string
+		tps          core.Opt[float64]
+	}{
+		{"prompt speed", from, t.PromptTPS}, {"generation speed", from, t.DecodeTPS}, {"visible output speed", "what a person saw", t.VisibleTPS},
+	} {
+		if f.tps.OK {
+			lines.add("  "+f.name, unit(f.tps, " tok/s"), f.origin+" ")
+		}
+	}
+	for _, f := range [...]struct {
+		name string
+		n    core.Opt[int64]
+	}{
+		{"separate arrivals of output", t.Arrivals}, {"stream events", r.StreamEvents}, {"text deltas", r.TextDeltas},
+		{"output tokens streamed", t.StreamedOutputTokens}, {"fresh input tokens at the start", t.FreshInputTokens}, {"calls in flight there at dispatch", r.InFlight},
+	} {
+		if f.n.OK {
+			lines.add("  "+f.name, number(f.n), " ")
+		}
+	}
+	if t.Reused.OK {
+		word := "new"
+		if t.Reused.V {
+			word = "reused"
+		}
+		lines.add("  connection", word, " ")
+	}
+	if r.PredictedWait.OK || r.ActualWait.OK {
+		lines.add("  predicted wait", ms(r.PredictedWait), sent+" ")
+		lines.add("  actual wait", ms(r.ActualWait), sent+" ")
+	}
+	if len(lines.rows) > 0 {
+		lines.write(w)
+	}
+}
+
+func traceAttempts(w io.Writer, r *core.Receipt) {
+	if len(r.Attempts) == 0 {
+		return
+	}
+	t := table{head: []string{"  ATTEMPT", "OFFER", "OUTCOME", ">STATUS", "WHY", ">SENT AFTER", ">HEADERS AFTER", ">FIRST TOKEN AFTER"}}
+	for i, a := range r.Attempts {
+		t.add("  "+strconv.Itoa(i+1), string(a.Offer), string(a.Outcome), status(a.Status), a.Error, ms(a.Timing.Queued), ms(a.Timing.UpstreamHeaders), ms(a.Timing.FirstToken))
+	}
+	t.write(w)
+}
+
+func traceDecision(w io.Writer, d *core.Decision) {
+	fmt.Fprintf(w, "  decision: strategy %s", d.Strategy)
+	if d.RankedOn != "" {
+		fmt.Fprintf(w, ", ranked on %s", d.RankedOn)
+	}
+	if d.TimeUSD.OK {
+		fmt.Fprintf(w, ", waiting at $%s an hour", d.TimeUSD.V)
+	}
+	fmt.Fprintln(w)
+	if d.ScriptError != "" {
+		fmt.Fprintf(w, "  the script failed: %s\n", d.ScriptError)
+	}
+	t := table{head: []string{"  #", "OFFER", ">SCORE", ">CHARGE", ">WAIT", ">BASE", ">PREFILL", ">OUTPUT", ">QUEUE", ">TTFT", ">FRESH", ">CACHED", ">EXPECTED OUT", "REFUSED"}}
+	for i, o := range d.Offers {
+		place := strconv.Itoa(i + 1)
+		if o.Refused != "" {
+			place = absent
+		}
+		score := absent
+		if o.Score.OK {
+			score = "$" + strconv.FormatFloat(o.Score.V, 'g', 6, 64)
+		}
+		t.add("  "+place, string(o.Offer), score, dollars(o.Charge), ms(o.PredictedWait), ms(o.Terms.Base), ms(o.Terms.Prefill), ms(o.Terms.Output), ms(o.Terms.Queue),
+			ms(o.TTFT), number(o.Fresh), number(o.Cached), number(o.Output), string(o.Refused))
+	}
+	t.write(w)
+}
+
+// modelTimings lists each step's last successful call, and each call of a step
+// that took more than one (SPEC §12).
+func modelTimings(w io.Writer, calls []*core.Receipt) {
+	type step struct {
+		name  string
+		calls []*core.Receipt
+	}
+	var steps []*step
+	for _, r := range calls {
+		at := slices.IndexFunc(steps, func(s *step) bool { return s.name == r.Step })
+		if at < 0 {
+			at = len(steps)
+			steps = append(steps, &step{name: r.Step})
+		}
+		steps[at].calls = append(steps[at].calls, r)
+	}
+	t := table{head: []string{"STEP", "CALL", "OUTCOME", "MODEL", "OFFER", ">QUEUED", ">FIRST TOKEN", ">PROMPT", ">GENERATION", ">TOTAL", ">CHARGE"}}
+	row := func(name string, r *core.Receipt) {
+		g := r.Timing
+		t.add(name, string(r.ID), string(r.Outcome), string(r.Model), string(r.Offer), ms(g.Queued), ms(g.FirstToken), unit(g.PromptTPS, " tok/s"),
+			unit(g.DecodeTPS, " tok/s"), ms(g.TotalHandler), dollars(r.Charge))
+	}
+	for _, s := range steps {
+		var last *core.Receipt
+		for _, r := range s.calls {
+			if r.Outcome == core.Settled {
+				last = r
+			}
+		}
+		name := cmp.Or(s.name, "(no step)")
+		if last != nil {
+			row(name, last)
+		} else {
+			t.add(name, absent, "no call succeeded")
+		}
+		if len(s.calls) > 1 {
+			for i, r := range s.calls {
+				row(fmt.Sprintf("  %d of %d", i+1, len(s.calls)), r)
+			}
+		}
+	}
+	fmt.Fprintln(w, "Model timings")
+	t.write(w)
+}
