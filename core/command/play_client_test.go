@@ -44,12 +44,13 @@ type piece struct {
 }
 
 // send makes one call to addr over a connection of its own and reads the answer
-// the way the case says. A client that stalls keeps its connection for the rest
-// of the test.
-func (call *caseCall) send(t *testing.T, addr, clientKey string) *clientAnswer {
+// the way the case says; sent is told once the request is under way. A client
+// that stalls keeps its connection for the rest of the test.
+func (call *caseCall) send(t *testing.T, addr, clientKey string, sent func()) *clientAnswer {
 	a := &clientAnswer{call: call}
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
+		sent()
 		a.err = err
 		return a
 	}
@@ -65,7 +66,7 @@ func (call *caseCall) send(t *testing.T, addr, clientKey string) *clientAnswer {
 	if call.Read != nil && call.Read.AfterText == "" {
 		conn.SetReadDeadline(a.sent.Add(time.Duration(call.Read.AfterMS) * time.Millisecond))
 	}
-	a.err = a.exchange(conn, clientKey)
+	a.err = a.exchange(conn, clientKey, sent)
 	a.done = time.Now()
 	if call.Read != nil && errors.Is(a.err, os.ErrDeadlineExceeded) && a.done.Sub(a.sent) < callLimit {
 		a.err = nil
@@ -77,7 +78,7 @@ func (call *caseCall) send(t *testing.T, addr, clientKey string) *clientAnswer {
 }
 
 // exchange writes the request and reads the answer.
-func (a *clientAnswer) exchange(conn net.Conn, clientKey string) error {
+func (a *clientAnswer) exchange(conn net.Conn, clientKey string, sent func()) error {
 	head, content := a.call.head(conn.RemoteAddr().String(), clientKey), a.call.content()
 	wire := bufio.NewReader(&wireTap{conn, a})
 	write := make(chan struct{})
@@ -85,7 +86,9 @@ func (a *clientAnswer) exchange(conn net.Conn, clientKey string) error {
 		conn.Write(content) // an answer that comes before its end says more than the error here
 		close(write)
 	}
-	if _, err := io.WriteString(conn, head); err != nil {
+	_, err := io.WriteString(conn, head)
+	sent()
+	if err != nil {
 		return err
 	}
 	waits := a.call.Headers["expect"] != nil

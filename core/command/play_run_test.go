@@ -160,34 +160,61 @@ func (p *play) actAsAdmin() {
 	}
 }
 
-// run makes the calls and takes the steps, each at its time, and returns when
-// all have ended.
-func (p *play) run(clientKey string) {
-	start := time.Now()
-	at := func(ms int) { <-time.After(time.Until(start.Add(time.Duration(ms) * time.Millisecond))) }
+// event is something that a case does at a time, in ms from its start. do tells
+// started once it has begun, and returns when it has ended.
+type event struct {
+	atMS int
+	do   func(started func())
+}
+
+// runEvents lets each event begin at its time and returns when all have ended.
+// On a slow machine the times between beginnings are kept: where one begins
+// late, so do those after it, because a case counts from what came before ("700
+// ms, the pause of 400 ms after the second failure is over").
+func runEvents(events []event) {
+	slices.SortStableFunc(events, func(a, b event) int { return a.atMS - b.atMS })
 	var wg sync.WaitGroup
+	start := time.Now()
+	for len(events) > 0 {
+		at := time.Duration(events[0].atMS) * time.Millisecond
+		<-time.After(time.Until(start.Add(at)))
+		var begun sync.WaitGroup
+		for len(events) > 0 && time.Duration(events[0].atMS)*time.Millisecond == at {
+			do := events[0].do
+			begun.Add(1)
+			wg.Go(func() { do(begun.Done) })
+			events = events[1:]
+		}
+		begun.Wait()
+		start = start.Add(time.Since(start.Add(at)))
+	}
+	wg.Wait()
+}
+
+// run makes the calls and takes the steps and returns when all have ended.
+func (p *play) run(clientKey string) {
+	var events []event
 	var mu sync.Mutex // guards p.answers
 	for i := range p.c.Given.Client {
 		call := &p.c.Given.Client[i]
 		for range max(call.Copies, 1) {
-			wg.Go(func() {
-				at(call.AtMS)
-				a := call.send(p.t, p.gateway.addr, clientKey)
+			events = append(events, event{call.AtMS, func(started func()) {
+				a := call.send(p.t, p.gateway.addr, clientKey, started)
 				mu.Lock()
 				defer mu.Unlock()
 				p.answers[call.ID] = append(p.answers[call.ID], a)
-			})
+			}})
 		}
 	}
 	for _, s := range p.c.Given.Steps {
-		wg.Go(func() {
-			at(s.AtMS)
+		events = append(events, event{s.AtMS, func(started func()) {
+			started()
 			if err := p.step(s); err != nil {
 				p.t.Errorf("step %s: %v", s.Do, err)
 			}
-		})
+		}})
 	}
-	wg.Wait()
+	runEvents(events)
 }
 
 func (p *play) step(s caseStep) error {

@@ -36,7 +36,7 @@ func TestClientReadsTheMock(t *testing.T) {
 			m := startUpstream(t, nil, c.Given.Upstream["A"])
 			want := maps.Clone(c.Expect.Client["c1"])
 			maps.DeleteFunc(want, func(k string, _ any) bool { return !slices.Contains(withoutGateway, k) })
-			a := c.Given.Client[0].send(t, m.addr(), "k")
+			a := c.Given.Client[0].send(t, m.addr(), "k", func() {})
 			if a.err != nil {
 				t.Fatal(a.err)
 			}
@@ -89,7 +89,7 @@ func TestMockPlaysItsScripts(t *testing.T) {
 		if resp, err := http.Get("http://" + m.addr() + "/v1/models"); err != nil || resp.StatusCode != 200 {
 			t.Fatal(resp, err)
 		}
-		a := post("/v1/chat/completions", "{}", want.read).send(t, m.addr(), "k")
+		a := post("/v1/chat/completions", "{}", want.read).send(t, m.addr(), "k", func() {})
 		if a.status != want.status || string(a.body) != want.body || (a.err != nil) != want.broken {
 			t.Errorf("request %d: saw status %d, body %q, error %v", i, a.status, a.body, a.err)
 		}
@@ -118,7 +118,7 @@ func TestMockKeepsItsPauses(t *testing.T) {
 	m := startUpstream(t, nil, []mockScript{{Status: 200, Then: "close", Chunks: []mockChunk{
 		{AfterMS: 40, Bytes: "a"}, {AfterMS: 60, Bytes: "b"}, {AfterMS: 0, Bytes: "c", Repeat: 3},
 	}}})
-	a := post("/v1/x", "{}", nil).send(t, m.addr(), "k")
+	a := post("/v1/x", "{}", nil).send(t, m.addr(), "k", func() {})
 	if string(a.body) != "abccc" {
 		t.Fatalf("saw %q", a.body)
 	}
@@ -172,7 +172,7 @@ func TestClientAsksBeforeALargeBody(t *testing.T) {
 		}))
 		call := post("/", body, nil)
 		call.Headers = map[string]*string{"expect": &expect}
-		a := call.send(t, strings.TrimPrefix(s.URL, "http://"), "k")
+		a := call.send(t, strings.TrimPrefix(s.URL, "http://"), "k", func() {})
 		want := 0
 		if reads {
 			want = len(body)
@@ -181,6 +181,28 @@ func TestClientAsksBeforeALargeBody(t *testing.T) {
 			t.Errorf("reads %v: %d bytes came, saw 100 %v, error %v", reads, n, a.saw100, a.err)
 		}
 		s.Close()
+	}
+}
+
+func TestEventsKeepTheirDistance(t *testing.T) {
+	begun := make([]time.Time, 3)
+	late := func(i int, by time.Duration) func(func()) {
+		return func(started func()) {
+			<-time.After(by)
+			begun[i] = time.Now()
+			started()
+		}
+	}
+	start := time.Now()
+	runEvents([]event{{60, late(2, 0)}, {0, late(0, 0)}, {20, late(1, 80*time.Millisecond)}})
+	for i, after := range []time.Duration{0, 100 * time.Millisecond, 40 * time.Millisecond} {
+		from := start
+		if i == 2 {
+			from = begun[1]
+		}
+		if begun[i].Sub(from) < after {
+			t.Errorf("event %d began %v after what it counts from, expected %v", i, begun[i].Sub(from), after)
+		}
 	}
 }
 
@@ -196,7 +218,7 @@ func TestClientStalls(t *testing.T) {
 		gone <- err
 	}))
 	t.Cleanup(s.Close)
-	a := post("/", "{}", &caseRead{Stop: "stall", AfterMS: 50}).send(t, strings.TrimPrefix(s.URL, "http://"), "k")
+	a := post("/", "{}", &caseRead{Stop: "stall", AfterMS: 50}).send(t, strings.TrimPrefix(s.URL, "http://"), "k", func() {})
 	if a.err != nil || !a.left.IsZero() || a.status != 200 {
 		t.Errorf("saw status %d, error %v, left %v", a.status, a.err, a.left)
 	}
