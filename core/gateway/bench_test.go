@@ -1,0 +1,92 @@
+package gateway_test
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"headway/adapters"
+	"headway/core"
+	"headway/core/gateway"
+	"headway/core/ledger"
+	"headway/core/market"
+	"headway/core/measure"
+)
+
+// canned answers every request at once with the same bytes.
+type canned struct {
+	header http.Header
+	body   string
+}
+
+func (c canned) RoundTripper(*core.Provider) (http.RoundTripper, error) { return c, nil }
+
+func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, Header: c.header, ContentLength: int64(len(c.body)), Body: io.NopCloser(strings.NewReader(c.body)), Request: r}, nil
+}
+
+// forgetful is a Book that keeps nothing.
+type forgetful struct{ core.Book }
+
+func (forgetful) Open(core.Intent) error       { return nil }
+func (forgetful) Append(*core.Receipt, func()) {}
+func (forgetful) Healthy() error               { return nil }
+
+// sinkhole is a client that reads at once.
+type sinkhole struct{ header http.Header }
+
+func (s *sinkhole) Header() http.Header         { return s.header }
+func (s *sinkhole) Write(p []byte) (int, error) { return len(p), nil }
+func (s *sinkhole) WriteHeader(int)             {}
+func (s *sinkhole) Flush()                      {}
+
+// benchCall measures the gateway's own share of a call: no sockets, no store.
+func benchCall(b *testing.B, d canned, body string) {
+	var providers []*core.Provider
+	var offers []*core.Offer
+	for _, name := range []string{"a", "b", "c"} {
+		p := &core.Provider{ID: core.ProviderID(name), Format: core.FormatOpenAI, BaseURL: "http://" + name + "/v1", APIKey: core.NewSecret("sk")}
+		providers = append(providers, p)
+		offers = append(offers, &core.Offer{ID: core.OfferID(name + "/mini"), Provider: p, Model: "mini", UpstreamModel: "mini",
+			Price: core.Price{Rates: core.Rates{Input: 1e6, Output: 2e6}}, Capacity: core.Some[int64](100)})
+	}
+	catalogue, err := market.NewCatalogue(providers, offers, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	board, err := measure.NewBoard(time.Now, core.NewMemory())
+	if err != nil {
+		b.Fatal(err)
+	}
+	pepper := &ledger.Pepper{}
+	keys := ledger.NewKeys(pepper)
+	keys.Set([]*core.Key{{ID: "test", Hash: pepper.Hash(clientKey)}})
+	gw := gateway.New(gateway.Parts{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Adapters: adapters.All(), Keys: keys, Book: forgetful{},
+		Board: board, Dialer: d, Metrics: gateway.NewMetrics()})
+	gw.Swap(&gateway.Setup{Settings: core.DefaultSettings(), Catalogue: catalogue})
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := http.NewRequest("POST", "/v1/chat/completions", strings.NewReader(body))
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Header = http.Header{"Authorization": {"Bearer " + clientKey}}
+		gw.ServeHTTP(&sinkhole{http.Header{}}, r)
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	benchCall(b, canned{http.Header{"Content-Type": {"application/json"}}, whole("fine", 200, 20)}, strings.Replace(ask, "hi", strings.Repeat("word ", 200), 1))
+}
+
+// BenchmarkStream is a stream of 200 events that come at once.
+func BenchmarkStream(b *testing.B) {
+	benchCall(b, canned{http.Header{"Content-Type": {"text/event-stream"}}, role + strings.Repeat(text("word "), 198) + finish + usage(200, 200) + done}, strings.Replace(askStream, "hi", strings.Repeat("word ", 200), 1))
+}
+
+func BenchmarkCall400KB(b *testing.B) {
+	benchCall(b, canned{http.Header{"Content-Type": {"application/json"}}, whole("fine", 200, 20)}, strings.Replace(ask, "hi", strings.Repeat("word ", 80000), 1))
+}

@@ -1,0 +1,176 @@
+// Command headway stands between LLM clients and many providers. This file is
+// what runs, and in what order it stops; core/core.go has the words, and
+// core/gateway/call.go the path of one call.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"headway/adapters"
+	"headway/core"
+	"headway/core/command"
+	"headway/core/control"
+	"headway/core/gateway"
+	"headway/core/ledger"
+	"headway/core/measure"
+	"headway/embedded/store"
+)
+
+// version is set when a release is built.
+var version = "dev"
+
+func main() {
+	os.Exit(command.Main(os.Args, command.Program{Version: version, Clock: time.Now, Serve: serve}))
+}
+
+// afterDrain is how long calls that were cut off may take to leave receipts.
+const afterDrain = 5 * time.Second
+
+// serve opens everything in order, runs it, and closes it in reverse. ready is
+// told the address that it listens on.
+func serve(o command.ServeOptions) error {
+	file, log, clock := o.File, o.Log, time.Now
+
+	// Open: the store first, as all else reads it; what listens last.
+	st, err := store.Open(file.Data, store.Options{LogFileBytes: file.LogFileBytes, Clock: clock, Log: log})
+	if err != nil {
+		return err
+	}
+	defer func() { logError(log, "store", st.Close()) }()
+	secrets, err := command.OpenSecrets(file)
+	if err != nil {
+		return err
+	}
+	board, err := measure.NewBoard(clock, st)
+	if err != nil {
+		return err
+	}
+	spend, err := ledger.LoadSpend(st)
+	if err != nil {
+		return err
+	}
+	st.SetRecorder(core.Recorders{board, spend})
+	keys := ledger.NewKeys(&secrets.Pepper)
+	transports := gateway.NewTransports()
+	defer transports.Close()
+	metrics := gateway.NewMetrics()
+	gw := gateway.New(gateway.Parts{Clock: clock, Log: log, Adapters: adapters.All(), Keys: keys, Book: st, Board: board, Dialer: transports, Metrics: metrics})
+	metrics.Watch(gw)
+	desk, err := control.NewDesk(control.Parts{Clock: clock, Log: log, Gateway: gw, Keys: keys, Pepper: &secrets.Pepper, AdminToken: secrets.AdminToken,
+		Vault: st, Book: st, Board: board, Spend: spend, Parse: command.Parsers(file.Path), Version: version})
+	if err != nil {
+		return err
+	}
+	if err := desk.Apply(command.Config(file)); err != nil {
+		return err
+	}
+	front, err := net.Listen("tcp", file.Listen)
+	if err != nil {
+		return &core.Error{Kind: core.Internal, Msg: fmt.Sprintf("listen %s: %v", file.Listen, errors.Unwrap(err)), Hint: "set another address with --listen or listen: in the file"}
+	}
+	socket, err := control.Listen(file.Data)
+	if err != nil {
+		return errors.Join(err, front.Close())
+	}
+
+	// Run.
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	calls, cutOff := context.WithCancelCause(context.Background()) // of every call
+	defer cutOff(nil)
+	public := newServer(log, calls, command.Routes(gw, desk))
+	local := newServer(log, calls, desk.Local())
+	writing, stopWriting := context.WithCancel(context.Background())
+	defer stopWriting()
+	var writer errgroup.Group
+	writer.Go(func() error { return st.Run(writing) })
+
+	run, ctx := errgroup.WithContext(calls)
+	run.Go(func() error { return serveOn(public, front) })
+	run.Go(func() error { return serveOn(local, socket) })
+	run.Go(func() error { return board.Run(ctx) })
+	if o.Traffic != nil {
+		run.Go(func() error { return o.Traffic(ctx, front.Addr().String()) })
+	}
+	desk.Listening(front.Addr().String())
+	o.Ready(front.Addr().String())
+	stop := make(chan struct{})
+	run.Go(func() error {
+		defer close(stop)
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case s := <-signals:
+				if s != syscall.SIGHUP {
+					return nil
+				}
+				desk.Reload()
+			}
+		}
+	})
+
+	// Stop: say so, accept no more, let open calls end, cut off the rest.
+	<-stop
+	log.Info("stopping", "open_calls", gw.Open(), "drain", gw.Setup().Settings.Limits.Drain)
+	go exitOnSecond(signals)
+	gw.Drain()
+	drain, cancel := context.WithTimeout(context.Background(), gw.Setup().Settings.Limits.Drain)
+	defer cancel()
+	if public.Shutdown(drain) != nil {
+		cutOff(gateway.ErrStopping) // each open call ends as its format's error, with a receipt
+		last, cancel := context.WithTimeout(context.Background(), afterDrain)
+		defer cancel()
+		logError(log, "calls", public.Shutdown(last))
+	}
+	cutOff(gateway.ErrStopping)
+	logError(log, "socket", local.Close())
+	err = run.Wait()
+	stopWriting() // nothing is handed over any more: the queue is written out
+	return errors.Join(err, writer.Wait())
+}
+
+// newServer makes an HTTP server with the limits of SPEC §22. It has no write
+// timeout: an answer may stream for long, each write has its own limit.
+func newServer(log *slog.Logger, base context.Context, h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, BaseContext: func(net.Listener) context.Context { return base },
+		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 120 * time.Second, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+func serveOn(s *http.Server, l net.Listener) error {
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// exitOnSecond ends the process at once on a second signal; the next start
+// accounts for what was open.
+func exitOnSecond(signals <-chan os.Signal) {
+	for s := range signals {
+		if s != syscall.SIGHUP {
+			os.Exit(1)
+		}
+	}
+}
+
+func logError(log *slog.Logger, what string, err error) {
+	if err != nil {
+		log.Error("close", "what", what, "error", err)
+	}
+}
