@@ -69,7 +69,8 @@ func runServe(c *cli.Context, p Program) error {
 		}
 		file.Listen = listen
 	}
-	log := newLog(c.App.ErrWriter, file.LogLevel)
+	log, flush := newLog(c.App.ErrWriter, file.LogLevel)
+	defer flush()
 	for _, note := range file.Notes {
 		log.Warn("the configuration", "note", note.String(), "hint", note.Hint)
 	}
@@ -117,23 +118,4 @@ func (l *lines) say(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fmt.Fprintf(l.w, format+"\n", args...)
-}
-
-// newLog is text on a terminal and JSON elsewhere.
-func newLog(w io.Writer, level slog.Level) *slog.Logger {
-	o := &slog.HandlerOptions{Level: level}
-	if terminal(w) {
-		return slog.New(slog.NewTextHandler(w, o))
-	}
-	return slog.New(slog.NewJSONHandler(w, o))
-}
-
-// terminal tells whether somebody reads along.
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
