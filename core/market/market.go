@@ -8,6 +8,7 @@
 package market
 
 import (
+	"math"
 	"time"
 
 	"headway/core"
@@ -155,6 +156,17 @@ func (c *Choice) leaveOut(cands []core.Candidate, of []*Entry) {
 	}
 }
 
+// pico is how exactly a score is kept, as money is.
+const pico = float64(core.USD)
+
+// micro keeps a time in ms to the microsecond: a receipt has many of them.
+func micro(ms core.Opt[float64]) core.Opt[float64] {
+	if ms.OK {
+		ms.V = core.Micro(ms.V)
+	}
+	return ms
+}
+
 // Decision is the choice as a receipt keeps it: every offer, those in the
 // running in order with the figures that ranked them, then the others with their
 // reasons. score_usd is there where charge and wait were what ranked.
@@ -162,12 +174,12 @@ func (c *Choice) Decision() *core.Decision {
 	d := &core.Decision{Strategy: c.strategy, RankedOn: c.RankedOn, TimeUSD: core.Some(c.Auction.TimeValue),
 		Offers: make([]core.Ranked, 0, len(c.Picks)+len(c.Refused))}
 	for _, p := range c.Picks {
-		r := core.Ranked{Offer: p.Offer.ID, Charge: core.Some(p.Charge), PredictedWait: p.Prediction.Wait(), TTFT: p.TTFT,
-			Terms: core.Terms{Base: p.Prediction.Base, Prefill: p.Prediction.Prefill,
-				Output: p.Prediction.Output, Queue: p.Prediction.Queue},
+		r := core.Ranked{Offer: p.Offer.ID, Charge: core.Some(p.Charge), PredictedWait: micro(p.Prediction.Wait()), TTFT: micro(p.TTFT),
+			Terms: core.Terms{Base: micro(p.Prediction.Base), Prefill: micro(p.Prediction.Prefill),
+				Output: micro(p.Prediction.Output), Queue: micro(p.Prediction.Queue)},
 			Fresh: core.Some(p.Estimate.Fresh), Cached: core.Some(p.Estimate.Cached), Output: core.Some(p.Estimate.Output)}
 		if c.RankedOn == rankedOnPriceAndWait {
-			r.Score = core.Some(score(c.Auction, *p.Candidate))
+			r.Score = core.Some(math.Round(score(c.Auction, *p.Candidate)*pico) / pico)
 		}
 		d.Offers = append(d.Offers, r)
 	}
