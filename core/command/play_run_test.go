@@ -221,7 +221,18 @@ func (p *play) step(s caseStep) error {
 	filler := filepath.Join(p.gateway.data, "filler")
 	switch s.Do {
 	case "fill_data_dir":
-		return fill(filler)
+		if err := fill(filler); err != nil {
+			return err
+		}
+		// What the case says of the health has no check in its JSON.
+		p.report(p.eventually(func() []string {
+			_, health, err := p.gateway.admin(http.MethodGet, "/healthz", nil)
+			if err != nil {
+				return []string{err.Error()}
+			}
+			return checkValue("healthz", map[string]any{"contains": "degraded"}, string(health))
+		}))
+		return nil
 	case "free_data_dir":
 		return os.Remove(filler)
 	}
