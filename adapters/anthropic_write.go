@@ -58,7 +58,7 @@ func errorWord(e *core.Error) string {
 // messagesErrorTypes are Anthropic's words, by the status that each stands for.
 var messagesErrorTypes = map[int]string{
 	400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error", 404: "not_found_error",
-	413: "request_too_large", 426: "invalid_request_error", 429: "rate_limit_error", 500: "api_error", 503: "overloaded_error",
+	405: "invalid_request_error", 413: "request_too_large", 426: "invalid_request_error", 429: "rate_limit_error", 500: "api_error", 503: "overloaded_error",
 	504: "timeout_error", 529: "overloaded_error",
 }
 

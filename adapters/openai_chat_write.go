@@ -42,7 +42,7 @@ func openAIErrorObject(e *core.Error) openAIFailure {
 	word := core.Kinds[e.Kind].Name
 	f := openAIFailure{Message: errorText(e), Type: word}
 	switch e.Kind {
-	case core.TooLarge, core.Upgrade:
+	case core.TooLarge, core.Upgrade, core.WrongMethod:
 		f.Type = "invalid_request_error"
 	case core.Internal, core.NoOffer, core.Upstream, core.Timeout, core.Canceled, core.Unavailable:
 		f.Type = "server_error"

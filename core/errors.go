@@ -24,6 +24,7 @@ const (
 	Canceled                 // the caller left
 	Unavailable              // the store cannot take a receipt
 	Upgrade                  // the protocol asked for is not spoken
+	WrongMethod              // a path's method is another one
 )
 
 // KindInfo is what the outside sees of a Kind.
@@ -49,6 +50,7 @@ var Kinds = map[Kind]KindInfo{
 	Canceled:     {"client_gone", 499, 1},
 	Unavailable:  {"store_unavailable", http.StatusServiceUnavailable, 1},
 	Upgrade:      {"upgrade_required", http.StatusUpgradeRequired, 1},
+	WrongMethod:  {"method_not_allowed", http.StatusMethodNotAllowed, 1},
 }
 
 // Error is every error that reaches a user. Msg and Hint are safe to show; Err
