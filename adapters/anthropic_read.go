@@ -1,7 +1,9 @@
 package adapters
 
 import (
+	"bytes"
 	"errors"
+	"strings"
 
 	"headway/core"
 )
@@ -27,7 +29,7 @@ func (r *messagesReader) Read(f *core.Frame) core.Mark {
 	var e messagesEvent
 	c := walk(f.Data)
 	if !e.read(&c) || c.end() != nil {
-		return 0
+		return r.unread(f)
 	}
 	switch e.kind {
 	case kindDelta:
@@ -64,8 +66,25 @@ func (r *messagesReader) Read(f *core.Frame) core.Mark {
 		if e.kind == kindError || e.failure {
 			failed := readError(f.Data)
 			r.answer.Err = &failed
+			if f.Name != "error" {
+				f.Raw = nil // Anthropic's SDKs go by the name
+			}
 			return core.MarkError
 		}
+	}
+	return 0
+}
+
+// unread says what an event is whose data is no JSON object. Anthropic's SDKs
+// look at no data but that of the events that they know.
+func (r *messagesReader) unread(f *core.Frame) core.Mark {
+	switch {
+	case string(bytes.TrimSpace(f.Data)) == "[DONE]": // of a server of several formats
+	case f.Name == "error":
+		r.answer.Err, f.Raw = &core.UpstreamError{}, nil
+		return core.MarkError
+	case f.Name == "", strings.HasPrefix(f.Name, "message_"), strings.HasPrefix(f.Name, "content_block_"):
+		return core.MarkBroken
 	}
 	return 0
 }

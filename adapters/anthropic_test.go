@@ -252,6 +252,7 @@ func sse(events ...string) string {
 const (
 	text, reasoning, tool = core.MarkText, core.MarkReasoning, core.MarkTool
 	finish, ended, failed = core.MarkFinish, core.MarkFinish | core.MarkEnd, core.MarkError
+	broken                = core.MarkBroken
 )
 
 func TestAnthropicRead(t *testing.T) {
@@ -300,7 +301,9 @@ func TestAnthropicRead(t *testing.T) {
 			core.Answer{Err: &core.UpstreamError{Status: 500, Type: "server_error", Code: "500", Message: "no"}}},
 		{"a bare error", sse(`{"type":"ping"}`) + "{\"error\":\n {\"type\":\"rate_limit_error\",\"message\":\"slow\"}}", []core.Mark{0, failed},
 			core.Answer{Err: &core.UpstreamError{Status: 429, Type: "rate_limit_error", Message: "slow"}}},
-		{"no JSON, half of it, another's", "data: hello\n\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"x\"}\n\ndata: [DONE]\n\ndata: {\"choices\":[]}\n\n: ping\n\n", []core.Mark{0, 0, 0, 0}, core.Answer{}},
+		{"no JSON, half of it, another's", "data: hello\n\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"x\"}\n\ndata: [DONE]\n\ndata: {\"choices\":[]}\n\n: ping\n\n", []core.Mark{broken, broken, 0, 0}, core.Answer{}},
+		{"no JSON where nobody looks", "event: ping\ndata: hello\n\nevent: vendor\ndata: {\n\nevent: message_stop\ndata: }\n\n", []core.Mark{0, 0, broken}, core.Answer{}},
+		{"an error that is no JSON", "event: error\ndata: oh no\n\n", []core.Mark{failed}, core.Answer{Err: &core.UpstreamError{}}},
 	} {
 		r := adapters.Anthropic{}.Reader(&core.Job{Operation: core.OpGenerate, Streamed: true}, nil)
 		if got := readAll(t, r, c.body); !reflect.DeepEqual(got, c.marks) {

@@ -54,7 +54,7 @@ func fuzzReader(f *testing.F, a core.Adapter, jobs []*core.Job) {
 				raw := bytes.Clone(frame.Raw)
 				copied := frame
 				w.Fold(frame)
-				if m := r.Read(&frame); m != again.Read(&copied) || !bytes.Equal(frame.Raw, raw) {
+				if m := r.Read(&frame); m != again.Read(&copied) || !bytes.Equal(frame.Raw, raw) && !(m.Has(core.MarkError) && len(frame.Raw) == 0) {
 					t.Fatalf("%q: marks %v and others, %q for %q", body, m, frame.Raw, raw)
 				}
 			}

@@ -33,10 +33,13 @@ func (r *googleReader) Read(f *core.Frame) core.Mark {
 	var e googleResponse
 	c := walk(f.Data)
 	if !e.read(&c) || c.end() != nil {
-		return 0
+		return core.MarkBroken
 	}
 	if e.failure {
 		r.keep(&e) // usage may come with an error
+		if r.array {
+			f.Raw = nil // the array may never be closed behind it
+		}
 		failed := readError(f.Data)
 		r.answer.Err = &failed
 		return core.MarkError

@@ -186,7 +186,7 @@ func TestGoogleRead(t *testing.T) {
 			[]core.Mark{text, failed}, core.Answer{OutputBytes: 1, Err: &core.UpstreamError{Status: 503, Type: "UNAVAILABLE", Code: "503", Message: "busy"}}},
 		{"a bare error", googleSSE(part(`{"text":"a"}`)) + "{\n \"error\": {\n  \"code\": 499,\n  \"message\": \"cancelled\",\n  \"status\": \"CANCELLED\"\n }\n}\n",
 			[]core.Mark{text, failed}, core.Answer{OutputBytes: 1, Err: &core.UpstreamError{Status: 499, Type: "CANCELLED", Code: "499", Message: "cancelled"}}},
-		{"no JSON, another's", "data: hello\n\ndata: {\"candidates\":[{\"content\":\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", []core.Mark{0, 0, 0}, core.Answer{}},
+		{"no JSON, another's", "data: hello\n\ndata: {\"candidates\":[{\"content\":\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", []core.Mark{broken, broken, 0}, core.Answer{}},
 	} {
 		r := adapters.Google{}.Reader(&core.Job{Operation: core.OpGenerate, Streamed: true, SSE: true}, nil)
 		if got := readAll(t, r, c.body); !reflect.DeepEqual(got, c.marks) {

@@ -34,6 +34,7 @@ type chatChunk struct {
 	list    bool // the member that makes it an answer is there: choices, data
 	finish  []byte
 	failed  bool   // it is an error, or has one
+	plain   bool   // … where SDKs look for it
 	failure []byte // the raw error of a choice
 	usage   bool
 	report  openAIReport
@@ -55,10 +56,10 @@ func (r *chatReader) Read(f *core.Frame) core.Mark {
 	chunk := chatChunk{text: r.operation == core.OpCompletions}
 	if !chunk.walk(&c, false) {
 		if f.Name == "error" {
-			r.answer.Err = &core.UpstreamError{}
+			r.answer.Err, f.Raw = &core.UpstreamError{}, nil
 			return core.MarkError
 		}
-		return 0
+		return core.MarkBroken
 	}
 	r.keep(&chunk)
 	mark := chunk.mark
@@ -66,6 +67,9 @@ func (r *chatReader) Read(f *core.Frame) core.Mark {
 	case chunk.failed || f.Name == "error":
 		mark |= core.MarkError
 		r.answer.Err = chunk.err(f.Data)
+		if !chunk.plain {
+			f.Raw = nil
+		}
 	case chunk.usage && chunk.choices == 0:
 		mark |= core.MarkUsageOnly
 	}
@@ -178,7 +182,7 @@ func (k *chatChunk) walk(c *cursor, whole bool) bool {
 			k.timed = true
 		case "error":
 			if !c.null() {
-				k.failed = true
+				k.failed, k.plain = true, true
 				c.skip()
 			}
 		case "object":

@@ -321,9 +321,9 @@ func TestChatRead(t *testing.T) {
 		{"error with choices and usage", `{"error":{"code":502},"choices":[{"delta":{"content":""}}],"usage":{"prompt_tokens":3,"completion_tokens":0}}`, failed},
 		{"end", `[DONE]`, core.MarkEnd},
 		{"end with blanks", `[DONE] `, core.MarkEnd},
-		{"not JSON", `{"choices":[{"delta":{"content":"a`, 0},
-		{"JSON and more", delta(`{"content":"a"}`) + `x`, 0},
-		{"another JSON", `["a"]`, 0},
+		{"not JSON", `{"choices":[{"delta":{"content":"a`, broken},
+		{"JSON and more", delta(`{"content":"a"}`) + `x`, broken},
+		{"another JSON", `["a"]`, broken},
 		{"choices of another type", `{"choices":{"delta":1}}`, 0},
 		{"choice of another type", `{"choices":[7,{"delta":[]},{"delta":{"content":{"a":1},"tool_calls":"x"}}]}`, 0},
 	} {

@@ -48,16 +48,20 @@ func (r *responsesReader) Read(f *core.Frame) core.Mark {
 	var e responsesEvent
 	if !e.walk(f.Data) {
 		if f.Name == "error" {
-			r.answer.Err = &core.UpstreamError{}
+			r.answer.Err, f.Raw = &core.UpstreamError{}, nil
 			return core.MarkError
 		}
-		return 0
+		return core.MarkBroken
 	}
+	plain := len(e.kind) > 0 || e.failed
 	if len(e.kind) == 0 {
 		e.kind = []byte(f.Name)
 	}
 	mark := r.mark(f, &e)
 	r.repair.fix(f, &e)
+	if mark.Has(core.MarkError) && !plain {
+		f.Raw = nil // SDKs go by the type inside of the data
+	}
 	return mark
 }
 

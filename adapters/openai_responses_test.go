@@ -141,8 +141,8 @@ func TestResponsesRead(t *testing.T) {
 		{"keepalive", `{"type":"keepalive","sequence_number":4}`, 0},
 		{"no type", `{"delta":"a"}`, 0},
 		{"end", `[DONE]`, core.MarkEnd},
-		{"not JSON", `{"type":"response.output_text.delta","delta":"a`, 0},
-		{"another JSON", `"response.completed"`, 0},
+		{"not JSON", `{"type":"response.output_text.delta","delta":"a`, broken},
+		{"another JSON", `"response.completed"`, broken},
 	} {
 		r := adapters.Responses{}.Reader(&core.Job{Streamed: true}, nil)
 		f := core.Frame{Raw: []byte("data: " + c.data + "\n\n"), Data: []byte(c.data)}

@@ -24,7 +24,8 @@ const (
 	MarkUsageOnly                  // usage and nothing else: kept from a client that did not ask
 	MarkFinish                     // the format's finish reason, or its terminal event
 	MarkEnd                        // the format's end marker: nothing more belongs to the answer
-	MarkError                      // an error inside the stream
+	MarkError                      // an error inside the stream; its Raw is emptied where no client would take it for one
+	MarkBroken                     // not of the format at all: no client can read it, so none gets it
 )
 
 // MarkOutput is every kind of effective output.

@@ -19,11 +19,22 @@ var ErrNoAnswer = errors.New("the stream ended before any output")
 // ErrCut says that a stream ended after output without its format's finish.
 var ErrCut = errors.New("the stream ended without its finish")
 
+// ErrBroken says that a stream held what is not of its format.
+var ErrBroken = errors.New("the stream held an event that is not of its format")
+
 // ErrClient wraps what went wrong while writing to the client.
 var ErrClient = errors.New("the client could not be written to")
 
-// afterEnd is how long a body may stay open behind its format's end marker.
-const afterEnd = 2 * time.Second
+// What may come behind a format's end marker, or behind an error: nothing more
+// belongs to the answer.
+const (
+	afterEnd  = 2 * time.Second
+	behindEnd = 64 << 10 // bytes
+)
+
+// mostComments is what may be held back before further comments are dropped;
+// events are held back up to the size that one of them may have.
+const mostComments = 64 << 10
 
 // Sink is the client's side. The first Write sends the status and headers.
 type Sink interface {
@@ -44,10 +55,9 @@ type Pump struct {
 	Watch    *Watch
 	Hold     time.Duration // longest hold-back, from the first frame that is no comment
 	Withhold bool          // keep usage-only frames from the client
-	// Fold, where set, takes the frames in place of the client: the call did not
-	// ask for a stream.
-	Fold func(core.Frame)
-	Line *core.Timeline
+	// Clean, where set, takes out of an error what the client must not see.
+	Clean func([]byte) []byte
+	Line  *core.Timeline
 
 	Events     int64 // frames with data
 	TextDeltas int64 // frames with visible text
@@ -60,10 +70,13 @@ type Pump struct {
 	sent     bool // bytes have been written to the client
 	broken   error
 
-	finished bool // the format's finish was seen
-	ended    bool // its end marker was
-	failed   bool // an error was, in the stream
-	bare     bool // and the client has not been given it
+	finished bool      // the format's finish was seen
+	ended    bool      // its end marker was
+	failed   bool      // an error was, in the stream
+	bare     bool      // and the client has not been given it
+	brokenUp bool      // what is not of the format was
+	over     time.Time // when the end marker or an error was seen
+	behind   int       // bytes read since
 }
 
 // End is how a stream ended.
@@ -78,17 +91,18 @@ type End struct {
 
 // Run relays until the body ends. ctx is the attempt's: its cause tells a time
 // limit from a client that left.
-func (p *Pump) Run(ctx context.Context) End {
-	end := p.pump(ctx)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.holding != nil {
-		p.holding.Stop()
-	}
-	p.released = true // a hold timer that fires now finds nothing to do
-	end.Sent = p.sent
-	end.Untold = p.sent && end.Outcome != core.Settled && (!p.failed || p.bare) && p.broken == nil
-	return end
+func (p *Pump) Run(ctx context.Context) (end End) {
+	defer func() { // also where a reader panics
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.holding != nil {
+			p.holding.Stop()
+		}
+		p.released = true // a hold timer that fires now finds nothing to do
+		end.Sent = p.sent
+		end.Untold = p.sent && end.Outcome != core.Settled && (!p.failed || p.bare) && p.broken == nil
+	}()
+	return p.pump(ctx)
 }
 
 func (p *Pump) pump(ctx context.Context) End {
@@ -102,13 +116,20 @@ func (p *Pump) pump(ctx context.Context) End {
 		if n > 0 {
 			p.Watch.Alive(at)
 			p.Split.Filled(n)
+			if !p.over.IsZero() {
+				p.behind += n
+			}
 			if werr := p.take(at); werr != nil {
 				return p.clientEnd(werr)
+			}
+			if p.enough(at) {
+				p.Line.T6 = at
+				return p.end(ctx, io.EOF)
 			}
 		}
 		if err != nil {
 			p.Line.T6 = at
-			if err == io.EOF {
+			if err == io.EOF || p.finished {
 				if werr := p.rest(at); werr != nil {
 					return p.clientEnd(werr)
 				}
@@ -118,15 +139,25 @@ func (p *Pump) pump(ctx context.Context) End {
 	}
 }
 
+// enough tells whether nothing that could still come matters.
+func (p *Pump) enough(at time.Time) bool {
+	if p.over.IsZero() {
+		return p.brokenUp
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failed && !p.sent || at.Sub(p.over) > afterEnd || p.behind > behindEnd
+}
+
 // take handles the frames of one read.
 func (p *Pump) take(at time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var f core.Frame
 	output := false
-	for p.Split.Next(&f) {
+	for !p.brokenUp && p.Split.Next(&f) {
 		f.At = at
-		mark := p.stamp(&f, at)
+		mark := p.stamp(&f, at, true)
 		output = output || mark.Output()
 		p.pass(&f, mark)
 	}
@@ -141,23 +172,34 @@ func (p *Pump) rest(at time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var f core.Frame
-	if !p.Split.Rest(&f) {
+	some := p.Split.Rest(&f)
+	switch {
+	case p.Split.kind == core.SplitArray && p.finished && !p.failed:
+		// The answer is complete: a client must be able to read it, also where its
+		// upstream left the array open.
+		if string(bytes.TrimSpace(f.Raw)) != "]" {
+			f.Raw = []byte("\n]")
+		}
+		p.send(&f, f.Raw)
+		return p.settleRead(at)
+	case !some:
 		return nil
 	}
 	f.At = at
-	mark := p.stamp(&f, at)
+	mark := p.stamp(&f, at, false)
 	if mark.Output() {
 		p.Arrivals.Add(at)
 	}
 	// Half an event, cut off, is not passed on: an error event will follow it.
-	if mark != 0 || p.finished || p.ended {
+	if mark != 0 && mark != core.MarkBroken || (p.finished || p.ended) && !p.failed {
 		p.pass(&f, mark)
 	}
 	return p.settleRead(at)
 }
 
-// stamp lets the reader classify a frame and sets the marks of the timeline.
-func (p *Pump) stamp(f *core.Frame, at time.Time) core.Mark {
+// stamp lets the reader classify a frame and sets the marks of the timeline. A
+// frame that is not whole may well be broken: it was cut off.
+func (p *Pump) stamp(f *core.Frame, at time.Time, whole bool) core.Mark {
 	if len(f.Data) > 0 {
 		p.Events++
 		if p.Line.T3.IsZero() {
@@ -165,6 +207,9 @@ func (p *Pump) stamp(f *core.Frame, at time.Time) core.Mark {
 		}
 	}
 	mark := p.Reader.Read(f)
+	if mark.Has(core.MarkBroken) && !p.finished && !p.ended && !p.failed {
+		p.brokenUp = whole
+	}
 	if mark.Output() {
 		if p.Line.T4.IsZero() {
 			p.Line.T4 = at
@@ -182,8 +227,9 @@ func (p *Pump) stamp(f *core.Frame, at time.Time) core.Mark {
 	if mark.Has(core.MarkError) {
 		p.failed = true
 	}
-	if mark.Has(core.MarkEnd|core.MarkError) && !p.ended {
-		p.ended = mark.Has(core.MarkEnd)
+	p.ended = p.ended || mark.Has(core.MarkEnd)
+	if mark.Has(core.MarkEnd|core.MarkError) && p.over.IsZero() {
+		p.over = at
 		p.Watch.Idle(at, afterEnd)
 	}
 	return mark
@@ -192,24 +238,39 @@ func (p *Pump) stamp(f *core.Frame, at time.Time) core.Mark {
 // pass sends a frame towards the client.
 func (p *Pump) pass(f *core.Frame, mark core.Mark) {
 	switch {
-	case p.Fold != nil:
-		p.Fold(*f)
 	case p.Withhold && mark.Has(core.MarkUsageOnly):
-	case mark.Has(core.MarkError) && bytes.Equal(bytes.TrimSpace(f.Raw), f.Data):
+	case mark.Has(core.MarkBroken):
+	case p.failed && !mark.Has(core.MarkError): // an error is the last word
+	case mark.Has(core.MarkError) && (len(f.Raw) == 0 || bytes.Equal(bytes.TrimSpace(f.Raw), f.Data)):
 		p.bare = true // a client reads events; this is none
-	case p.released:
-		p.write(f.Raw)
+	case mark.Has(core.MarkError) && p.Clean != nil:
+		p.send(f, p.Clean(f.Raw))
 	default:
-		p.held = append(p.held, f.Raw...)
+		p.send(f, f.Raw)
+	}
+}
+
+// send writes a frame or holds it back.
+func (p *Pump) send(f *core.Frame, raw []byte) {
+	if !p.released && !p.failed {
+		room := p.Split.max - len(p.held) - len(raw)
+		switch {
+		case len(f.Data) == 0 && len(p.held) > mostComments && !p.finished:
+			return
+		case room < 0:
+			p.release()
+		}
+	}
+	if p.released {
+		p.write(raw)
+	} else {
+		p.held = append(p.held, raw...)
 	}
 }
 
 // settleRead decides at the end of a read whether what is held may go out, and
 // flushes.
 func (p *Pump) settleRead(at time.Time) error {
-	if p.Fold != nil {
-		return nil
-	}
 	if !p.released && (!p.Line.T4.IsZero() || (p.finished || p.ended) && !p.failed) {
 		p.release()
 	}
@@ -265,6 +326,8 @@ func (p *Pump) end(ctx context.Context, err error) End {
 	switch {
 	case p.failed:
 		return End{Outcome: core.Failed, Err: p.streamError()}
+	case p.brokenUp:
+		return End{Outcome: core.Failed, Err: ErrBroken}
 	case p.ended || p.finished:
 		return End{Outcome: core.Settled}
 	case cause != nil && TimeLimit(cause):
@@ -298,8 +361,13 @@ func (e *StreamError) Error() string { return "the upstream reported an error in
 // clientEnd decides how a stream ended that could not be written on.
 func (p *Pump) clientEnd(err error) End {
 	p.Line.T6 = p.Clock()
+	return End{Outcome: ClientOutcome(err), Err: ErrClient}
+}
+
+// ClientOutcome is how a call ends whose answer could not be written.
+func ClientOutcome(err error) core.Outcome {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return End{Outcome: core.ClientStalled, Err: ErrClient}
+		return core.ClientStalled
 	}
-	return End{Outcome: core.ClientGone, Err: ErrClient}
+	return core.ClientGone
 }
