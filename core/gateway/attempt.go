@@ -29,6 +29,7 @@ type try struct {
 	arrivals int64
 
 	next       bool // nothing was sent, another offer may answer
+	busy       bool // the upstream asked for fewer calls
 	tooLong    bool // the prompt was too long for this offer
 	retryAfter core.Opt[time.Duration]
 	err        *core.Error // what the client is owed, if nothing else answers
@@ -51,7 +52,14 @@ func (t *try) answer() error {
 
 // attempt is one try of the call at one offer: build (t1), dispatch, headers
 // (t2), then the answer (t3 to t6). more tells whether another offer is left.
-func (c *call) attempt(pick *market.Pick, more bool) (t try) {
+// The offer's place is given back by release, whatever happens.
+func (c *call) attempt(pick *market.Pick, release func(), more bool) (t try) {
+	defer release()
+	defer func() {
+		if v := recover(); v != nil {
+			c.crashed(&t, v)
+		}
+	}()
 	g, lim := c.g, &c.setup.Settings.Limits
 	t = try{pick: pick, inFlight: pick.Entry.State.InFlight() - 1, line: core.Timeline{T0: c.t0}, conn: &connection{}}
 	t.Offer = pick.Offer.ID
@@ -89,19 +97,62 @@ func (c *call) attempt(pick *market.Pick, more bool) (t try) {
 	} else {
 		watch.Fix(time.Time{}, nil)
 	}
-	watch.Idle(t.line.T2, lim.StreamIdle)
-
-	if err := decode(resp); err != nil {
-		return c.failed(t, verdict{word: "encoding", counts: true, next: true}, err)
-	}
 	reader := c.adapter.Reader(c.job, pick.Offer)
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		watch.Idle(t.line.T2, min(lim.StreamIdle, errorBodyTime))
 		return c.refusedBy(ctx, t, resp, reader)
 	}
+	watch.Idle(t.line.T2, lim.StreamIdle)
+	body := resp.Body
+	if err := decode(resp); err != nil {
+		t.line.T6 = g.Clock()
+		if context.Cause(ctx) != nil {
+			return c.broke(ctx, t, err)
+		}
+		return c.failed(t, verdict{word: "encoding", counts: true, next: true}, err)
+	}
+	if c.job.Streamed && isEvents(resp) {
+		return c.stream(ctx, t, resp, reader, watch)
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{alive{resp.Body, watch, g.Clock}, body}
 	if c.job.Streamed && streams(resp) {
 		return c.stream(ctx, t, resp, reader, watch)
 	}
 	return c.whole(ctx, t, resp, reader)
+}
+
+// alive tells the watch of each read.
+type alive struct {
+	io.Reader
+	watch *relay.Watch
+	clock core.Clock
+}
+
+func (a alive) Read(p []byte) (int, error) {
+	n, err := a.Reader.Read(p)
+	if n > 0 {
+		a.watch.Alive(a.clock())
+	}
+	return n, err
+}
+
+// crashed closes an attempt that panicked. No other offer is tried, as the same
+// fault would wait there, and the provider is not blamed.
+func (c *call) crashed(t *try, v any) {
+	t.Outcome, t.Error, t.next = core.Failed, "internal", false
+	e := c.logPanic(v)
+	if !c.sent {
+		t.err = e
+		return
+	}
+	if c.job.Streamed {
+		sink := c.sink(t, &http.Response{StatusCode: c.status})
+		_ = sink.Write(c.writer.ErrorEvent(e))
+		_ = sink.Flush()
+	}
 }
 
 // firstOutputLimit is the time limit of SPEC §6, 0 for none: it needs a complete
@@ -115,13 +166,15 @@ func (c *call) firstOutputLimit(p *market.Pick, more bool) time.Duration {
 	return max(lim.FirstOutputMin, time.Duration(predicted.V*lim.FirstOutputFactor*float64(time.Millisecond)))
 }
 
-// streams tells whether an answer comes as a stream. Some servers name no type,
-// or a wrong one: then its first byte tells.
-func streams(resp *http.Response) bool {
+// isEvents tells whether an answer says that it is a stream of events.
+func isEvents(resp *http.Response) bool {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if kind == "text/event-stream" {
-		return true
-	}
+	return kind == "text/event-stream"
+}
+
+// streams tells whether an answer comes as a stream though it does not say so:
+// some servers name no type, or a wrong one. Its first byte tells.
+func streams(resp *http.Response) bool {
 	b := bufio.NewReaderSize(resp.Body, 4<<10)
 	resp.Body = struct {
 		io.Reader
@@ -152,7 +205,7 @@ func (c *call) stream(ctx context.Context, t try, resp *http.Response, reader co
 	defer split.Release()
 	sink := c.sink(&t, resp)
 	pump := relay.Pump{Body: resp.Body, Split: split, Reader: reader, Sink: sink, Clock: c.g.Clock, Watch: watch, Hold: lim.Hold,
-		Withhold: !c.job.AskedUsage, Line: &t.line}
+		Withhold: !c.job.AskedUsage, Line: &t.line, Clean: func(b []byte) []byte { return []byte(hide(string(b), t.pick.Offer.Provider)) }}
 	end := pump.Run(ctx)
 	t.result, t.streamed = reader.Answer(), true
 	t.events, t.texts, t.arrivals = pump.Events, pump.TextDeltas, pump.Arrivals.Count()
@@ -161,7 +214,6 @@ func (c *call) stream(ctx context.Context, t try, resp *http.Response, reader co
 
 // ended is the end of a streamed attempt.
 func (c *call) ended(ctx context.Context, t try, end relay.End, sink *sink) try {
-	c.sent = c.sent || end.Sent
 	if end.Outcome == core.Settled {
 		t.Outcome = core.Settled
 		if !end.Sent { // a stream of nothing but its finish
@@ -206,7 +258,7 @@ func (c *call) broke(ctx context.Context, t try, err error) try {
 // told is kept.
 func (c *call) failed(t try, v verdict, err error) try {
 	now := c.g.Clock()
-	t.Outcome, t.Error, t.next, t.tooLong = core.Failed, v.word, v.next, v.tooLong
+	t.Outcome, t.Error, t.next, t.busy, t.tooLong = core.Failed, v.word, v.next, v.kind == core.Busy, v.tooLong
 	state, account, breaker := t.pick.Entry.State, t.pick.Entry.Account, c.setup.Settings.Breaker
 	switch {
 	case v.auth:
@@ -220,7 +272,7 @@ func (c *call) failed(t try, v verdict, err error) try {
 	}
 	t.err = v.tell(&t, err)
 	var known *core.Error
-	if errors.As(err, &known) && known.Kind == core.Invalid {
+	if v.word == "build" && errors.As(err, &known) && known.Kind == core.Invalid {
 		t.err = known // a request that this offer cannot be built for
 	}
 	return t

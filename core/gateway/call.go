@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"runtime/debug"
@@ -40,8 +41,9 @@ type call struct {
 	choice *market.Choice
 	tries  []try
 	opened bool // an intent is written: a receipt is owed
+	read   bool // the request's body was, to its end
 	status int  // what the client got
-	sent   bool
+	sent   bool // its answer has begun
 }
 
 // Forced is a call of Headway's own: to one offer, of a kind, without a key.
@@ -57,10 +59,11 @@ func (g *Gateway) call(w http.ResponseWriter, r *http.Request, a core.Adapter, f
 		head: core.RequestHead{Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header}}
 	g.open.Add(1)
 	defer g.open.Add(-1)
+	defer func() { c.lastResort(recover()) }()
 	if err := c.run(); err != nil {
 		c.reply(err)
 		if !c.opened { // a refused call leaves a log line and a counter, no receipt
-			c.logRefused(err)
+			g.noteRefused(c.id, c.key, err)
 		}
 	}
 }
@@ -68,6 +71,7 @@ func (g *Gateway) call(w http.ResponseWriter, r *http.Request, a core.Adapter, f
 // run is the path of a call (ARCHITECTURE §4). An error is the answer that the
 // client is owed; nil: it has been answered.
 func (c *call) run() (err error) {
+	defer func() { c.finish(recover(), &err) }()
 	if err := c.admit(); err != nil {
 		return err
 	}
@@ -82,11 +86,6 @@ func (c *call) run() (err error) {
 	if err := c.choose(); err != nil {
 		return err
 	}
-	defer func() {
-		if c.opened {
-			c.finish(recover(), &err)
-		}
-	}()
 	for i := range c.choice.Picks {
 		pick := &c.choice.Picks[i]
 		if len(c.tries) == mostOffers {
@@ -103,8 +102,7 @@ func (c *call) run() (err error) {
 			release()
 			return err
 		}
-		t := c.attempt(pick, c.another(i))
-		release()
+		t := c.attempt(pick, release, c.another(i))
 		c.tries = append(c.tries, t)
 		if !t.next {
 			return t.answer()
@@ -131,7 +129,7 @@ func (c *call) admit() error {
 
 // secret is the caller's credential, wherever the client's SDK puts it.
 func secret(r *http.Request) string {
-	if s, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+	if scheme, s, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return s
 	}
 	for _, name := range [...]string{"X-Api-Key", "X-Goog-Api-Key"} {
@@ -182,8 +180,8 @@ func readFacts(h http.Header) (f facts, err error) {
 }
 
 const (
-	uploadStart  = 30 * time.Second // for the first bytes of a body …
-	uploadPerMiB = 30 * time.Second // … and for each MiB more
+	uploadPiece = 1 << 20          // each piece of a body …
+	uploadTime  = 30 * time.Second // … must have come within this
 )
 
 // readBody reads the request within limits.body_mib. A slow upload is legal, a
@@ -199,21 +197,34 @@ func (c *call) readBody() ([]byte, error) {
 	}
 	start := c.g.Clock()
 	rc := http.NewResponseController(c.ResponseWriter)
-	room := max(c.r.ContentLength, 0) + bytes.MinRead
-	_ = rc.SetReadDeadline(start.Add(uploadStart + time.Duration(room>>20)*uploadPerMiB))
-	buf := bytes.NewBuffer(make([]byte, 0, room))
-	_, err := buf.ReadFrom(io.LimitReader(c.r.Body, limit+1))
+	// A length is a claim: the buffer grows with what really comes.
+	buf := bytes.NewBuffer(make([]byte, 0, min(max(c.r.ContentLength, 0), uploadPiece)+bytes.MinRead))
+	var err error
+	for err == nil && int64(buf.Len()) <= limit {
+		_ = rc.SetReadDeadline(c.g.Clock().Add(uploadTime))
+		_, err = io.CopyN(buf, c.r.Body, min(uploadPiece, limit+1-int64(buf.Len())))
+	}
 	_ = rc.SetReadDeadline(time.Time{})
 	c.timing.BodyRead = core.Some(core.Ms(c.g.Clock().Sub(start)))
 	switch {
-	case err == nil && int64(buf.Len()) > limit:
+	case err == nil:
 		return nil, tooLarge
+	case err == io.EOF:
+		c.read = true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, core.Errorf(core.Invalid, "the request body did not arrive in time")
-	case err != nil:
+	case hungUp(err):
 		return nil, &core.Error{Kind: core.Canceled, Msg: "the request body ended early", Err: err}
+	default:
+		return nil, &core.Error{Kind: core.Invalid, Msg: "the request body is not well-formed HTTP", Err: err}
 	}
 	return buf.Bytes(), nil
+}
+
+// hungUp tells whether reading failed because the peer is gone.
+func hungUp(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) || errors.As(err, &op)
 }
 
 // choose estimates, filters, predicts and ranks (SPEC §6 to §8).
@@ -308,23 +319,53 @@ func (c *call) kind() core.CallKind {
 	return core.KindJob
 }
 
-// finish leaves the receipt, whatever happened.
+// finish ends the path of a call, whatever happened: a call that was dispatched
+// leaves its receipt.
 func (c *call) finish(panicked any, err *error) {
 	if panicked != nil {
-		c.g.Log.Error("a call panicked", "id", c.id, "panic", panicWord(panicked), "stack", string(debug.Stack()))
-		*err = core.Errorf(core.Internal, "an internal error, its log line has id %s", c.id)
-		if n := len(c.tries); n == 0 || !c.tries[n-1].next && c.tries[n-1].Outcome == core.Settled {
+		*err = c.logPanic(panicked)
+		if c.opened && len(c.tries) == 0 {
 			c.tries = append(c.tries, try{Attempt: core.Attempt{Outcome: core.Failed, Error: "internal"}, pick: &c.choice.Picks[0]})
 		}
 	}
+	if !c.opened {
+		return
+	}
+	defer c.keep() // also where the reply panics
 	if *err != nil {
 		c.reply(*err)
 		*err = nil
 	}
+}
+
+// keep makes the receipt and hands it over.
+func (c *call) keep() {
 	r := c.receipt()
 	c.g.Metrics.observe(r, c.last().pick)
 	c.logDone(r)
 	c.g.Book.Append(r, nil)
+}
+
+// logPanic notes a panic, without its value, and gives the client's word for it.
+func (c *call) logPanic(v any) *core.Error {
+	c.g.Log.Error("a call panicked", "id", c.id, "panic", panicWord(v), "stack", string(debug.Stack()))
+	return core.Errorf(core.Internal, "an internal error, its log line has id %s", c.id)
+}
+
+// lastResort answers where even the answer panicked.
+func (c *call) lastResort(panicked any) {
+	if panicked == nil {
+		return
+	}
+	e := c.logPanic(panicked)
+	switch {
+	case !c.sent:
+		c.Header()["Content-Type"] = []string{"application/json"}
+		c.WriteHeader(e.Status())
+		_, _ = io.WriteString(c.ResponseWriter, `{"error":{"message":"`+e.Msg+`","type":"internal_error"}}`)
+	case c.forced == nil:
+		panic(http.ErrAbortHandler) // what was sent must not look complete
+	}
 }
 
 // panicWord keeps a panic's value out of the log where it may hold content.
@@ -344,16 +385,17 @@ func (c *call) logDone(r *core.Receipt) {
 		slog.Int("attempts", len(r.Attempts)), slog.Float64("total_ms", r.Timing.TotalHandler.V))
 }
 
-func (c *call) logRefused(err error) {
+// noteRefused leaves what a call leaves that was refused before any dispatch.
+func (g *Gateway) noteRefused(id core.CallID, key *core.Key, err error) {
 	status, name := http.StatusInternalServerError, "internal_error"
 	var e *core.Error
 	if errors.As(err, &e) {
 		status, name = e.Status(), core.Kinds[e.Kind].Name
 	}
-	c.g.Metrics.refused(name)
-	attrs := []slog.Attr{slog.String("id", string(c.id)), slog.String("refused", name), slog.Int("status", status)}
-	if c.key != nil {
-		attrs = append(attrs, slog.String("key", string(c.key.ID)))
+	g.Metrics.refused(name)
+	attrs := []slog.Attr{slog.String("id", string(id)), slog.String("refused", name), slog.Int("status", status)}
+	if key != nil {
+		attrs = append(attrs, slog.String("key", string(key.ID)))
 	}
-	c.g.Log.LogAttrs(context.Background(), slog.LevelInfo, "call", attrs...)
+	g.Log.LogAttrs(context.Background(), slog.LevelInfo, "call", attrs...)
 }

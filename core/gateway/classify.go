@@ -17,11 +17,19 @@ import (
 // mostErrorBody is what is read of an upstream's error.
 const mostErrorBody = 1 << 20
 
+// errorBodyTime is how long an error's body may take: its status says most.
+const errorBodyTime = 5 * time.Second
+
 // refusedBy handles an answer whose status is not 2xx.
 func (c *call) refusedBy(ctx context.Context, t try, resp *http.Response, reader core.Reader) try {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, mostErrorBody))
+	var body []byte
+	err := decode(resp)
+	if err == nil && resp.StatusCode >= 200 { // below, the body is the connection itself
+		body, err = io.ReadAll(io.LimitReader(resp.Body, mostErrorBody))
+	}
 	t.line.T6 = c.g.Clock()
-	if err != nil && context.Cause(ctx) != nil {
+	// What came of a broken body is enough, and its status too.
+	if cause := context.Cause(ctx); err != nil && cause != nil && !relay.TimeLimit(cause) {
 		return c.broke(ctx, t, err)
 	}
 	told := reader.ReadError(resp.StatusCode, body)
@@ -52,6 +60,8 @@ func classify(status int, e core.UpstreamError) verdict {
 		return slices.Contains(words, strings.ToLower(e.Type)) || slices.Contains(words, strings.ToLower(e.Code))
 	}
 	switch {
+	case status < 200 || status > 599:
+		return verdict{word: "status", next: true, counts: true}
 	case status >= 300 && status < 400:
 		return verdict{word: "redirect", next: true, counts: true}
 	case status == http.StatusPaymentRequired,
@@ -87,6 +97,8 @@ func streamVerdict(end relay.End, told *core.UpstreamError) verdict {
 		return verdict{word: "event_too_large", next: true, counts: true}
 	case errors.Is(end.Err, relay.ErrNoAnswer):
 		return verdict{word: "no_output", next: true, counts: true}
+	case errors.Is(end.Err, relay.ErrBroken):
+		return verdict{word: "bad_answer", next: true, counts: true}
 	case errors.Is(end.Err, relay.ErrCut):
 		return verdict{word: "cut", counts: true}
 	case told != nil:
@@ -125,7 +137,7 @@ func (c *call) nothingLeft() error {
 	busy, smallest := true, core.Opt[time.Duration]{}
 	for i := range c.tries {
 		t := &c.tries[i]
-		busy = busy && t.Status == http.StatusTooManyRequests
+		busy = busy && t.busy
 		if t.retryAfter.OK && (!smallest.OK || t.retryAfter.V < smallest.V) {
 			smallest = t.retryAfter
 		}
@@ -145,7 +157,7 @@ func (c *call) nothingLeft() error {
 	}
 	e.RetryAfter = 0
 	if smallest.OK && (busy || len(c.tries) == 1) {
-		e.RetryAfter = smallest.V
+		e.RetryAfter = min(smallest.V, c.setup.Settings.Breaker.MaxRetryAfter)
 	}
 	if n := len(c.tries); n > 1 {
 		e.Msg = "none of " + word(n) + " offers answered, the last one: " + e.Msg

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"bytes"
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,6 +14,19 @@ import (
 // passing are the response headers of an upstream that reach the client: what
 // SDKs read, and nothing of the operator's account.
 var passing = [...]string{"Content-Type", "Cache-Control", "Request-Id", "Openai-Version", "Openai-Processing-Ms", "X-Should-Retry"}
+
+// longestPassed is the longest value of a header that passes: SDKs refuse an
+// answer whose headers are large.
+const longestPassed = 1 << 10
+
+// pass copies the headers named, one value each.
+func pass(to, from http.Header, names ...string) {
+	for _, name := range names {
+		if v := from[name]; len(v) > 0 && len(v[0]) <= longestPassed {
+			to[name] = v[:1]
+		}
+	}
+}
 
 // sink is the client's side of a call.
 type sink struct {
@@ -34,17 +49,15 @@ func (s *sink) header() http.Header {
 	if s.from == nil {
 		return h
 	}
-	for _, name := range passing {
-		if v := s.from[name]; len(v) > 0 {
-			h[name] = v
-		}
-	}
+	pass(h, s.from, passing[:]...)
 	s.from = nil
 	if s.c.job.Streamed && s.status == http.StatusOK {
 		h["Cache-Control"] = []string{"no-cache"}
 		h["X-Accel-Buffering"] = []string{"no"}
-		if t := h["Content-Type"]; len(t) == 0 || !strings.HasPrefix(t[0], "text/event-stream") {
-			h["Content-Type"] = []string{s.c.writer.ContentType()}
+		kind := s.c.writer.ContentType()
+		media, _, _ := strings.Cut(kind, ";")
+		if t := h["Content-Type"]; len(t) == 0 || !strings.HasPrefix(t[0], media) {
+			h["Content-Type"] = []string{kind}
 		}
 	}
 	s.c.name(h, s.t.Offer, len(s.c.tries)+1)
@@ -62,7 +75,7 @@ func (c *call) name(h http.Header, offer core.OfferID, attempts int) {
 
 func (s *sink) begin() error {
 	if !s.begun {
-		s.begun = true
+		s.begun, s.c.sent = true, true
 		s.header()
 		s.c.WriteHeader(s.status)
 		s.c.status = s.status
@@ -96,22 +109,39 @@ func (s *sink) extend() {
 	}
 }
 
-// passOn sends an upstream's refusal back as it is.
+// passOn sends an upstream's refusal back as it is; one that is no JSON, a
+// proxy's page, in the words of the caller's format.
 func (c *call) passOn(t *try) {
 	h := c.Header()
-	if v := t.pass.header["Content-Type"]; len(v) > 0 {
-		h["Content-Type"] = v
-	}
-	for _, name := range [...]string{"Retry-After", "Request-Id", "X-Should-Retry"} {
-		if v := t.pass.header[name]; len(v) > 0 {
-			h[name] = v
-		}
-	}
 	c.name(h, t.Offer, max(len(c.tries), 1))
+	c.status = t.Status
+	pass(h, t.pass.header, "Retry-After", "Request-Id", "X-Should-Retry")
+	if !isObject(t.pass.body) {
+		writeError(c.ResponseWriter, c.writer, verdict{word: "status", kind: callersFault(t.Status)}.tell(t, nil), t.Status)
+		c.sent = true
+		return
+	}
+	pass(h, t.pass.header, "Content-Type")
 	body := hide(string(t.pass.body), t.pick.Offer.Provider)
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	c.status = t.Status
 	c.WriteHeader(t.Status)
-	_, _ = c.ResponseWriter.Write([]byte(body))
 	c.sent = true
+	_, _ = c.ResponseWriter.Write([]byte(body))
+}
+
+// isObject tells whether a body is what errors of all formats are: a JSON
+// object, or Google's list of one.
+func isObject(body []byte) bool {
+	head := bytes.TrimLeft(body, " \t\r\n")
+	return len(head) > 0 && (head[0] == '{' || head[0] == '[') && json.Valid(head)
+}
+
+// callersFault is the kind of a status that is the caller's.
+func callersFault(status int) core.Kind {
+	for kind, info := range core.Kinds {
+		if info.Status == status && status != http.StatusUnauthorized {
+			return kind
+		}
+	}
+	return core.Invalid
 }

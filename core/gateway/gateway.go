@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"headway/core"
 	"headway/core/ledger"
@@ -98,6 +99,14 @@ func (g *Gateway) speaks(r *http.Request) (core.Format, bool) {
 // ServeHTTP answers the model routes, /healthz, /readyz and /metrics.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
+	format, ok := g.speaks(r)
+	if ok && r.Method == http.MethodPost {
+		if !g.cors(w, r) {
+			g.call(w, r, g.adapters[format], nil)
+		}
+		return
+	}
+	g.leave(w, r)
 	switch path {
 	case "/healthz":
 		g.health(w)
@@ -112,10 +121,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.cors(w, r) {
 		return
 	}
-	format, ok := g.speaks(r)
 	switch {
-	case ok && r.Method == http.MethodPost:
-		g.call(w, r, g.adapters[format], nil)
 	case ok && path == "/v1/responses" && strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
 		// Codex falls back to HTTP at once on this status and on no other.
 		w.Header().Set("Upgrade", "HTTP/1.1")
@@ -123,9 +129,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, core.Errorf(core.Upgrade, "websockets are not spoken here, post to the same path"))
 	case ok:
 		w.Header().Set("Allow", http.MethodPost)
-		g.refuseStatus(w, r, core.Errorf(core.Invalid, "%s is not allowed on this path, use POST", method(r)), http.StatusMethodNotAllowed)
-	case r.Method == http.MethodGet && isModels(path):
+		g.refuse(w, r, core.Errorf(core.WrongMethod, "%s is not allowed on this path, use POST", method(r)))
+	case isModels(path) && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 		g.models(w, r)
+	case isModels(path):
+		w.Header().Set("Allow", "GET, HEAD")
+		g.refuse(w, r, core.Errorf(core.WrongMethod, "%s is not allowed on this path, use GET", method(r)))
 	default:
 		g.refuse(w, r, core.Errorf(core.NotFound, "no such path"))
 	}
@@ -137,6 +146,18 @@ func method(r *http.Request) string {
 		return r.Method
 	}
 	return "this method"
+}
+
+// unread is how long a body that nobody reads may still come.
+const unread = time.Second
+
+// leave lets a request be answered without its body, which net/http waits for
+// before it sends an answer, by itself without a limit. A connection whose body
+// did not come is closed behind the answer.
+func (g *Gateway) leave(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(g.Clock().Add(unread))
+	}
 }
 
 // cors answers a preflight and adds the headers of an allowed origin.

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"strings"
+
 	"headway/core"
 	"headway/core/ledger"
 	"headway/core/measure"
@@ -20,7 +22,7 @@ func (c *call) receipt() *core.Receipt {
 		Model: c.job.Model, Offer: offer.ID, Provider: offer.Provider.ID,
 		Annex: core.Annex{
 			Status: c.status, Operation: c.job.Operation, Format: c.job.Format, UpstreamFormat: offer.Provider.Format,
-			Streamed: t.streamed, FinishReason: t.result.Finish,
+			Streamed: t.streamed, FinishReason: finishReason(t.result.Finish),
 			Timing:   measure.Figures(line, t.result, t.streamed, int(t.arrivals)),
 			Decision: c.choice.Decision(), PredictedWait: t.pick.Prediction.Wait(), ActualWait: actualWait(t),
 			InFlight: core.Some(max(t.inFlight, 0)), Region: offer.Provider.Region, TraceID: c.facts.trace, Group: c.facts.group,
@@ -61,6 +63,18 @@ func (t *try) record(c *call) core.Attempt {
 		a.Timing.FirstToken = line.FirstToken()
 	}
 	return a
+}
+
+// finishReason is a reason as a receipt keeps it: a word. What an upstream puts
+// there else could be anything, content too.
+func finishReason(s string) string {
+	other := func(r rune) bool {
+		return !('a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.:", r))
+	}
+	if len(s) > 64 || strings.ContainsFunc(s, other) {
+		return ""
+	}
+	return s
 }
 
 // actualWait is what a prediction is held against: dispatch to the last output

@@ -25,8 +25,11 @@ func (c *call) reply(err error) {
 	}
 	c.name(c.Header(), offer, len(c.tries))
 	c.status = e.Status()
-	c.sent = true
+	if !c.read {
+		c.g.leave(c.ResponseWriter, c.r)
+	}
 	writeError(c.ResponseWriter, c.writer, e, e.Status())
+	c.sent = true
 }
 
 // known is an error that may be shown.
@@ -38,14 +41,13 @@ func known(err error) *core.Error {
 	return &core.Error{Kind: core.Internal, Msg: "an internal error", Err: err}
 }
 
-// refuse answers a request that is no call.
+// refuse answers a request that is no call. It leaves a log line and a counter,
+// as a refused call does.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, e *core.Error) {
-	g.refuseStatus(w, r, e, e.Status())
-}
-
-func (g *Gateway) refuseStatus(w http.ResponseWriter, r *http.Request, e *core.Error, status int) {
-	w.Header()["X-Request-Id"] = []string{string(core.NewCallID(g.Clock()))}
-	writeError(w, g.speaker(r).Writer(nil), e, status)
+	id := core.NewCallID(g.Clock())
+	w.Header()["X-Request-Id"] = []string{string(id)}
+	writeError(w, g.speaker(r).Writer(nil), e, e.Status())
+	g.noteRefused(id, nil, e)
 }
 
 // speaker is the adapter whose words a path's caller understands.
@@ -61,6 +63,8 @@ func (g *Gateway) speaker(r *http.Request) core.Adapter {
 	return g.adapters[core.FormatOpenAI]
 }
 
+// writeError sends an error in the writer's format. The status is the error's
+// own but where an upstream's is passed on.
 func writeError(w http.ResponseWriter, writer core.Writer, e *core.Error, status int) {
 	body := writer.ErrorBody(e)
 	h := w.Header()

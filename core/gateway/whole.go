@@ -70,8 +70,8 @@ func (c *call) whole(ctx context.Context, t try, resp *http.Response, reader cor
 	}
 	t.Outcome = core.Settled
 	if err := c.deliver(&t, resp, out); err != nil {
-		end := core.ClientGone
-		t.Outcome, t.Error = end, string(end)
+		t.Outcome = relay.ClientOutcome(err)
+		t.Error = string(t.Outcome)
 	}
 	return t
 }
@@ -157,7 +157,8 @@ func (c *call) deliver(t *try, resp *http.Response, out []byte) error {
 	if !c.job.Streamed {
 		sink.header().Set("Content-Length", strconv.Itoa(len(out)))
 	}
-	err := sink.Write(out)
-	c.sent = true
-	return err
+	if err := sink.Write(out); err != nil {
+		return err
+	}
+	return sink.Flush()
 }
