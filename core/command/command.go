@@ -81,6 +81,11 @@ func finish(commands []*cli.Command, path string) {
 		path := path + " " + c.Name
 		c.OnUsageError = usageError
 		c.HideHelpCommand = true
+		for _, f := range c.Flags {
+			if b, ok := f.(*cli.BoolFlag); ok {
+				b.DisableDefaultText = true
+			}
+		}
 		if len(c.Subcommands) == 0 {
 			continue
 		}
@@ -145,9 +150,10 @@ func sayError(w io.Writer, err error) {
 	say := func(msg, hint string) {
 		for line := range strings.Lines(msg) {
 			fmt.Fprintln(w, "headway: error: "+strings.TrimRight(line, "\n"))
-		}
-		if hint != "" {
-			fmt.Fprintln(w, "headway: hint: "+hint)
+			if hint != "" { // of several mistakes it is the first one's
+				fmt.Fprintln(w, "headway: hint: "+hint)
+				hint = ""
+			}
 		}
 	}
 	var problems conf.Problems

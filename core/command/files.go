@@ -22,7 +22,7 @@ func initCommand() *cli.Command {
 		Description: "Without --preset it takes the providers whose usual variable, such as OPENAI_API_KEY, is set.\n" +
 			"Presets: " + strings.Join(conf.Presets(), ", ") + ".\n\nExample:\n   headway init --preset openai --preset ollama",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "preset", Aliases: []string{"p"}, Usage: "a provider by `NAME`, repeatable"},
+			&cli.StringSliceFlag{Name: "preset", Usage: "a provider by `NAME`, repeatable"},
 			&cli.BoolFlag{Name: "force", Usage: "write over a file that is there"},
 		},
 		Action: writeFile,

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -23,11 +24,11 @@ func offersCommand() *cli.Command {
 				Action:      onServer(nil, listOffers),
 			},
 			{
-				Name: "test", Usage: "make one tiny call to an offer", UsageText: "headway offers test ID [--json]",
-				Description: "Goes to this offer alone, also where it is paused or out. It costs what it costs, and enters no measure.\n\n" +
-					"Example:\n   headway offers test openai/gpt-5-mini",
+				Name: "test", Usage: "make one tiny call to an offer, or to each", UsageText: "headway offers test [ID]… [--json]",
+				Description: "Each call goes to that offer alone, also where it is paused or out. It costs what it costs, and enters no\n" +
+					"measure. It fails where an offer did not answer.\n\nExample:\n   headway offers test openai/gpt-5-mini",
 				Flags:  serverFlags(jsonFlag()),
-				Action: onServer([]string{"ID"}, testOffer),
+				Action: testOffers,
 			},
 			{
 				Name: "pause", Usage: "send no calls to an offer", UsageText: "headway offers pause ID",
@@ -94,27 +95,70 @@ func changeOffer(do func(*control.Client, context.Context, string) (control.Offe
 	}
 }
 
-func testOffer(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
-	r, err := s.TestOffer(ctx, args[0])
+func testOffers(c *cli.Context) error {
+	s, err := server(c)
 	if err != nil {
 		return err
 	}
+	ids := c.Args().Slice()
+	if len(ids) == 0 {
+		offers, err := s.Offers(c.Context)
+		if err != nil {
+			return err
+		}
+		for _, o := range offers.Items {
+			if o.State != "gone" {
+				ids = append(ids, string(o.ID))
+			}
+		}
+	}
+	t := table{head: []string{"OFFER", "RESULT", ">HEADERS AFTER", ">FIRST TOKEN AFTER", ">CHARGE", "CALL"}, empty: "there are no offers"}
+	receipts := control.List[*core.Receipt]{Items: []*core.Receipt{}}
+	var bad []string
+	var last error
+	progress := terminal(c.App.ErrWriter)
+	for i, id := range ids {
+		if progress {
+			fmt.Fprintf(c.App.ErrWriter, "%d of %d: %s\n", i+1, len(ids), id)
+		}
+		r, err := s.TestOffer(c.Context, id)
+		if err != nil {
+			if isKind(err, core.Unavailable) || isKind(err, core.Canceled) || len(ids) == 1 {
+				return err
+			}
+			bad, last = append(bad, id), err
+			t.add(id, err.Error(), absent, absent, absent, absent)
+			continue
+		}
+		receipts.Items = append(receipts.Items, r)
+		var a core.Attempt
+		if n := len(r.Attempts); n > 0 {
+			a = r.Attempts[n-1]
+		}
+		result := "answers"
+		if r.Outcome != core.Settled {
+			result = string(r.Outcome) + ": " + reason(a)
+			bad, last = append(bad, id), &core.Error{Kind: core.Upstream, Msg: id + ": " + result}
+		}
+		t.add(id, result, ms(a.Timing.UpstreamHeaders), ms(a.Timing.FirstToken), dollars(r.Charge), string(r.ID))
+	}
 	if c.Bool("json") {
-		err = printJSON(c.App.Writer, r)
+		err = printJSON(c.App.Writer, receipts)
+	} else {
+		t.write(c.App.Writer)
 	}
-	var a core.Attempt
-	if n := len(r.Attempts); n > 0 {
-		a = r.Attempts[n-1]
-	}
-	if r.Outcome != core.Settled {
-		return &core.Error{Kind: core.Upstream, Msg: fmt.Sprintf("offer %s: %s: %s", r.Offer, r.Outcome, reason(a)),
-			Hint: "headway trace " + string(r.ID) + " shows the call"}
-	}
-	if !c.Bool("json") {
-		fmt.Fprintf(c.App.Writer, "offer %s answers: headers after %s, first output after %s, charge %s (call %s)\n",
-			r.Offer, ms(a.Timing.UpstreamHeaders), ms(a.Timing.FirstToken), dollars(r.Charge), r.ID)
+	switch {
+	case len(bad) == 1:
+		return &core.Error{Kind: core.Upstream, Msg: last.Error(), Hint: "headway trace CALL shows more"}
+	case len(bad) > 1:
+		return &core.Error{Kind: core.Upstream, Msg: fmt.Sprintf("%d of %d offers do not answer", len(bad), len(ids)), Hint: "headway trace CALL shows more of each"}
 	}
 	return err
+}
+
+func isKind(err error, k core.Kind) bool {
+	var e *core.Error
+	return errors.As(err, &e) && e.Kind == k
 }
 
 // reason is why an attempt did not answer.

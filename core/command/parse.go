@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"headway/conf"
@@ -13,8 +14,12 @@ import (
 
 // Config is a file as control takes it.
 func Config(f *conf.File) *control.Config {
+	data, err := filepath.Abs(f.Data)
+	if err != nil {
+		data = f.Data
+	}
 	c := &control.Config{Path: f.Path, Settings: f.Settings, Providers: f.Providers, Offers: f.Offers, CORS: f.CORS, Shown: conf.Show(f),
-		Fixed: map[string]string{"listen": f.Listen, "data": f.Data, "log.level": f.LogLevel.String()}}
+		Fixed: map[string]string{"listen": f.Listen, "data": data, "log.level": f.LogLevel.String()}}
 	for _, k := range f.Keys {
 		c.Keys = append(c.Keys, control.Credential(k))
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
-	"go.yaml.in/yaml/v4"
 
 	"headway/conf"
 	"headway/core"
@@ -75,16 +75,19 @@ func fileData(path string) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	var head struct {
-		Data string `yaml:"data"`
+	folder := conf.Default().Data
+	for line := range strings.Lines(string(text)) {
+		if v, ok := strings.CutPrefix(line, "data:"); ok {
+			v, _, _ = strings.Cut(v, " #")
+			if v = strings.Trim(strings.TrimSpace(v), `"'`); v != "" && !strings.Contains(v, "$") {
+				folder = v
+			}
+		}
 	}
-	if yaml.Unmarshal(text, &head) != nil || head.Data == "" {
-		head.Data = conf.Default().Data
+	if !filepath.IsAbs(folder) {
+		folder = filepath.Join(filepath.Dir(path), folder)
 	}
-	if filepath.IsAbs(head.Data) {
-		return head.Data, true
-	}
-	return filepath.Join(filepath.Dir(path), head.Data), true
+	return folder, true
 }
 
 // onServer runs a command on the server that it is for.

@@ -36,9 +36,9 @@ func (t *table) write(w io.Writer) {
 	}
 	rows := append([][]string{head}, t.rows...)
 	width := make([]int, len(head))
-	for _, row := range rows {
+	for n, row := range rows {
 		for i := range row {
-			if row[i] == "" {
+			if row[i] == "" && n > 0 {
 				row[i] = absent
 			}
 			width[i] = max(width[i], utf8.RuneCountInString(row[i]))

@@ -120,7 +120,7 @@ func traceTimeline(w io.Writer, r *core.Receipt) {
 			from = "the model server's own figure"
 		}
 	}
-	lines := table{head: []string{"  TIMELINE", ">", ""}}
+	lines := table{head: []string{"  TIMELINE", ">TIME", "COUNTED FROM"}}
 	for _, f := range [...]figureOf{
 		{"key check", span, t.Auth}, {"request body read", span, t.BodyRead}, {"choosing the offer", span, t.Distribution},
 		{"queued until the upstream send", arrival, t.Queued},

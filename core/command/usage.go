@@ -69,12 +69,10 @@ func showUsage(ctx context.Context, c *cli.Context, s *control.Client, _ []strin
 	return nil
 }
 
-var usageOrder = [...]string{"model", "provider", "key", "node", "day"}
-
 func printUsage(w io.Writer, u control.Usage, by []string) {
 	fmt.Fprintf(w, "usage from %s to %s, UTC\n", at(u.From), at(u.To))
 	if by[0] == "" {
-		by = usageOrder[:]
+		by = []string{"model", "provider", "key", "node", "day"}
 	}
 	for _, name := range by {
 		name = strings.TrimSpace(name)

@@ -27,11 +27,10 @@ type endpoint struct {
 	do     func(*Desk, *http.Request) (any, error)
 }
 
-var paging = []string{"limit", "next"}
-
 // endpoints are all of /admin/v1/.
 func endpoints() []endpoint {
 	const root = "/admin/v1/"
+	paging := []string{"limit", "next"}
 	listed := func(more ...string) []string { return append(more, paging...) }
 	return []endpoint{
 		{"GET", root + "calls", listed("model", "offer", "provider", "key", "outcome", "kind", "job", "since", "until"),

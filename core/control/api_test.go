@@ -2,6 +2,9 @@ package control_test
 
 import (
 	"net/http"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,5 +121,33 @@ func TestListsAreCutIntoPages(t *testing.T) {
 		if len(parts) != len(whole) || len(whole) < 2 {
 			t.Errorf("%s: %d items one by one, %d at once", list, len(parts), len(whole))
 		}
+	}
+}
+
+// API.md and the router are one list.
+func TestTheDocumentIsTheRouter(t *testing.T) {
+	text, err := os.ReadFile("API.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented []string
+	for _, m := range regexp.MustCompile("(?m)^\\| ([A-Z]+) \\| `([^`]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		documented = append(documented, m[1]+" "+m[2])
+	}
+	var routed []string
+	for _, e := range newRig(t).must("GET", "", "")["endpoints"].([]any) {
+		e := e.(map[string]any)
+		routed = append(routed, e["method"].(string)+" "+e["path"].(string))
+		query, _ := e["query"].([]any)
+		for _, name := range query {
+			if !strings.Contains(string(text), "?"+name.(string)+"=") && !strings.Contains(string(text), "&"+name.(string)+"=") {
+				t.Errorf("%s has ?%s=, which API.md does not name", e["path"], name)
+			}
+		}
+	}
+	slices.Sort(documented)
+	slices.Sort(routed)
+	if !slices.Equal(documented, routed) {
+		t.Errorf("API.md has\n%s\nthe router\n%s", strings.Join(documented, "\n"), strings.Join(routed, "\n"))
 	}
 }
