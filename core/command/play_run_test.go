@@ -21,10 +21,11 @@ type play struct {
 	gateway   *gateway
 	answers   map[string][]*clientAnswer // by the call's id, one for each copy
 	admin     map[string]map[string]any  // what was seen of admin actions, by id
+	full      chan struct{}              // closed once the gateway has been asked about its full disk
 }
 
 func playCase(t *testing.T, bin, file string) {
-	p := &play{t: t, upstreams: map[string]*mockUpstream{}, answers: map[string][]*clientAnswer{}, admin: map[string]map[string]any{}}
+	p := &play{t: t, upstreams: map[string]*mockUpstream{}, answers: map[string][]*clientAnswer{}, admin: map[string]map[string]any{}, full: make(chan struct{})}
 	secrets := p.prepare(file)
 	config, err := configuration(p.c, p.upstreams)
 	if err != nil {
@@ -208,9 +209,14 @@ func (p *play) run(clientKey string) {
 	}
 	for _, s := range p.c.Given.Steps {
 		events = append(events, event{s.AtMS, func(started func()) {
-			started()
-			if err := p.step(s); err != nil {
+			err := p.step(s)
+			started() // what follows counts from the step's effect
+			if err != nil {
 				p.t.Errorf("step %s: %v", s.Do, err)
+			}
+			if s.Do == "fill_data_dir" {
+				p.report(p.eventually(p.degraded)) // the case says it in words alone
+				close(p.full)
 			}
 		}})
 	}
@@ -221,22 +227,21 @@ func (p *play) step(s caseStep) error {
 	filler := filepath.Join(p.gateway.data, "filler")
 	switch s.Do {
 	case "fill_data_dir":
-		if err := fill(filler); err != nil {
-			return err
-		}
-		// What the case says of the health has no check in its JSON.
-		p.report(p.eventually(func() []string {
-			_, health, err := p.gateway.admin(http.MethodGet, "/healthz", nil)
-			if err != nil {
-				return []string{err.Error()}
-			}
-			return checkValue("healthz", map[string]any{"contains": "degraded"}, string(health))
-		}))
-		return nil
+		return fill(filler)
 	case "free_data_dir":
+		<-p.full
 		return os.Remove(filler)
 	}
 	return errors.New("the runner has no such step")
+}
+
+// degraded: what /healthz must say while the disk is full.
+func (p *play) degraded() []string {
+	_, health, err := p.gateway.admin(http.MethodGet, "/healthz", nil)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return checkValue("healthz", map[string]any{"contains": "degraded"}, string(health))
 }
 
 // fill writes a file until its disk is full, to the last byte.
@@ -245,9 +250,10 @@ func fill(name string) error {
 	if err != nil {
 		return err
 	}
-	for size := 1 << 20; size > 0; {
-		if _, err := f.Write(make([]byte, size)); err != nil {
-			size /= 2
+	zeros := make([]byte, 8<<20)
+	for len(zeros) > 0 {
+		if _, err := f.Write(zeros); err != nil {
+			zeros = zeros[:len(zeros)/2]
 		}
 	}
 	return f.Close()
