@@ -3,8 +3,11 @@ package store
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"headway/core"
 )
 
 // Clean frees the space of overwritten and deleted values (case 059). Run calls
@@ -37,7 +40,7 @@ func (s *Store) Clean(ctx context.Context) error {
 }
 
 // compact merges all tables into one level, which leaves the last version of each
-// key; false: one is under way. Tables that nothing overlaps stay as they are, so
+// key; false: one is under way, or it may not be. Tables that nothing overlaps stay as they are, so
 // its cost is that of what is new. Badger's own compactors are off, because they
 // begin whenever they like, on a full disk too.
 func (s *Store) compact() (bool, error) {
@@ -48,15 +51,39 @@ func (s *Store) compact() (bool, error) {
 	if err := s.look(); err != nil {
 		return false, err
 	}
-	return true, s.db.Flatten(1)
+	err := s.tables.check(s.db, math.MaxInt64, func() bool {
+		select {
+		case <-s.closing:
+			return false
+		default:
+			return true
+		}
+	})
+	if err != nil {
+		s.damaged.Store(true)
+		return false, &core.Error{
+			Kind: core.Unavailable, Msg: s.dir + " has a damaged table: its space is no longer freed", Hint: restoreHint, Err: err,
+		}
+	}
+	select {
+	case <-s.closing:
+		return false, errClosed()
+	default:
+		return true, s.db.Flatten(1)
+	}
 }
 
 // compactIfDue compacts once enough new tables have come together.
 func (s *Store) compactIfDue(ctx context.Context) {
-	if s.room.refusal() != nil || s.db.Levels()[0].NumTables < levelZero {
+	if s.damaged.Load() || s.room.refusal() != nil || s.db.Levels()[0].NumTables < levelZero {
 		return
 	}
-	if _, err := s.compact(); err != nil && s.room.refusal() == nil {
+	_, err := s.compact()
+	switch {
+	case err == nil || s.room.refusal() != nil || ctx.Err() != nil:
+	case s.damaged.Load():
+		s.log.Error("store: damaged", "err", err, "cause", cause(err))
+	default:
 		s.log.Warn("store: a compaction failed", "err", err)
 		pause(ctx, longWait)
 	}

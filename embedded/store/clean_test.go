@@ -35,8 +35,7 @@ func used(t *testing.T, dir string) (bytes int64) {
 // times the live data and one log file.
 func TestSpaceOfOverwrittenValuesIsFreed(t *testing.T) {
 	const keys, size, rounds, logFile = 100, 20_000, 200, 16 << 20
-	dir, _, _, _ := smallDisk(t, 512<<20) // 400 MB are much for some disks
-	dir = filepath.Join(dir, "store")
+	dir := filepath.Join(fastDir(t, 512<<20), "store")
 	o := options(t)
 	o.LogFileBytes = logFile
 	s := mustOpen(t, dir, o)

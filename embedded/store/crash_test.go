@@ -21,8 +21,7 @@ import (
 // acknowledged, has none twice, and leaves exactly one for each intent; what the
 // Recorder derived is of exactly the receipts that are there.
 func TestKilled(t *testing.T) {
-	dir, _, _, _ := smallDisk(t, 1<<30) // a fast one, so that much happens before a kill
-	dir = filepath.Join(dir, "store")
+	dir := filepath.Join(fastDir(t, 1<<30), "store")
 	intents, acknowledged := map[core.CallID]bool{}, map[core.CallID]bool{}
 	for cycle := range 20 {
 		// One in four is killed while it opens the store, or soon after.

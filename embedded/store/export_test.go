@@ -42,3 +42,7 @@ func EncodeIntent(in *core.Intent) []byte {
 
 // QueueLimit is the number of waiting receipts at which calls are refused.
 const QueueLimit = queueLimit
+
+// OpenUnverified is Open without the check of the newest tables: as it is for a
+// table beyond those.
+func OpenUnverified(dir string, o Options) (*Store, error) { return open(dir, o, 0) }

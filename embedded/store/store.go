@@ -61,13 +61,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strconv"
-	"strings"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/dgraph-io/badger/v4"
-	"github.com/dgraph-io/badger/v4/options"
 
 	"headway/core"
 )
@@ -76,16 +75,6 @@ const (
 	defaultLogFile = 64 << 20
 	minLogFile     = 1 << 20
 	maxLogFile     = 1 << 30
-	// maxValue keeps every value below valueThreshold, so that none is in
-	// Badger's value log and compaction alone frees space.
-	maxValue       = 256 << 10
-	valueThreshold = 512 << 10
-	// blockSize holds several receipts, which compresses them better and costs
-	// a third less than Badger's 4 KiB.
-	blockSize = 16 << 10
-	// levelZero is how many new tables are compacted at once. Fewer cost more:
-	// each time a part of the older ones is rewritten.
-	levelZero = 5
 )
 
 // Options are how a store is opened.
@@ -116,7 +105,9 @@ type Store struct {
 	room                        room
 	wake                        chan struct{} // tells the writer that there is something to do
 	closing                     chan struct{}
-	running                     sync.Mutex // held by Run, and by Close once Run has returned
+	tables                      *verifier   // used by the one compaction that is under way
+	damaged                     atomic.Bool // a table is: nothing is compacted any more
+	running                     sync.Mutex  // held by Run, and by Close once Run has returned
 	users                       sync.WaitGroup
 
 	sick atomic.Pointer[core.Error] // why the last commit failed; nil: it did not
@@ -145,7 +136,9 @@ var (
 // receipt with outcome lost when it returns. It refuses, with a sentence that
 // names the folder: a folder in use, one that is not a store, one of a newer
 // version, a damaged one, a disk without room.
-func Open(dir string, o Options) (*Store, error) {
+func Open(dir string, o Options) (*Store, error) { return open(dir, o, verifyBytes) }
+
+func open(dir string, o Options, verify int64) (*Store, error) {
 	logFile := o.LogFileBytes
 	if logFile == 0 {
 		logFile = defaultLogFile
@@ -167,16 +160,17 @@ func Open(dir string, o Options) (*Store, error) {
 	s.room.ballastAt, s.room.max = filepath.Join(dir, "ballast"), min(logFile/2, 32<<20)
 	s.room.hurry = make(chan struct{}, 1)
 	s.room.space = func() (space, error) { return diskSpace(dir) }
-	if err := s.start(logFile); err != nil {
+	if err := s.start(logFile, verify); err != nil {
 		_ = lock.Close()
 		return nil, err
 	}
+	debug.FreeOSMemory() // what was read for the checks would stay for minutes, half of an idle process
 	return s, nil
 }
 
-func (s *Store) start(logFile int64) error {
+func (s *Store) start(logFile, verify int64) error {
 	if err := s.room.open(); err != nil {
-		return asError(err, "%s: there is no room on its disk", s.dir)
+		return asError(err, "%s cannot be used", s.dir)
 	}
 	if err := s.look(); err != nil {
 		return err
@@ -188,87 +182,34 @@ func (s *Store) start(logFile int64) error {
 		return asError(err, "%s cannot be read", path)
 	}
 	db, err := openBadger(settings(path, memTable).WithLogger(quiet{s.log, &s.room}))
+	if errno := syscall.Errno(0); errors.As(err, &errno) {
+		return asError(err, "%s cannot be opened", s.dir)
+	}
 	if err != nil {
 		return damagedFolder(s.dir, err)
 	}
 	s.db = db
-	s.room.logFile, err = newestLog(path)
-	if err != nil {
-		return errors.Join(asError(err, "%s cannot be read", path), db.Close())
-	}
-	s.room.logFile--
-	s.room.logBytes = memTable * 5 / 4 // it is full at memTable, and then takes one more batch
-	s.room.logs()
-	err = verifyTables(db, path)
-	if err != nil {
-		err = damagedFolder(s.dir, err)
-	} else {
-		err = s.repair()
-	}
-	if err != nil {
-		return errors.Join(err, db.Close())
+	if err := s.prove(memTable, verify); err != nil {
+		_ = closeBadger(db) // the first error is the one to tell
+		return err
 	}
 	return nil
 }
 
-// settings are those of FOUNDATIONS B2, apart from the value log: it stays
-// empty, so its file (twice its size, sparse) is as small as Badger allows.
-func settings(path string, memTable int64) badger.Options {
-	return badger.DefaultOptions(path).
-		WithSyncWrites(true).
-		WithDetectConflicts(false). // one committer, and the Vault writes blindly
-		WithNumVersionsToKeep(1).
-		WithMetricsEnabled(false).
-		WithMemTableSize(memTable).
-		WithNumMemtables(2).
-		WithNumCompactors(0). // see compact
-		WithNumLevelZeroTables(levelZero).
-		WithNumLevelZeroTablesStall(1 << 20). // never: nobody would end it
-		WithBaseTableSize(2 << 20).
-		WithBlockCacheSize(8 << 20).
-		WithIndexCacheSize(8 << 20).
-		WithCompression(options.ZSTD).
-		WithZSTDCompressionLevel(1).
-		WithChecksumVerificationMode(options.OnBlockRead).
-		WithValueLogFileSize(1 << 20).
-		WithValueThreshold(valueThreshold).
-		WithBlockSize(blockSize).
-		WithBypassLockGuard(true) // the folder has its own lock
-}
-
-// sweep removes logs of no length. A process that was killed while it made or
-// removed one leaves such a file, which Badger then refuses to open.
-func sweep(path string) error {
-	names, err := os.ReadDir(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+// prove makes a Badger that has just been opened fit for use.
+func (s *Store) prove(memTable, verify int64) error {
+	newest, err := newestLog(s.room.path)
+	if err != nil {
+		return asError(err, "%s cannot be read", s.room.path)
 	}
-	for _, n := range names {
-		if ext := filepath.Ext(n.Name()); ext != ".mem" && ext != ".vlog" {
-			continue
-		}
-		if info, e := n.Info(); e == nil && info.Size() == 0 {
-			err = errors.Join(err, os.Remove(filepath.Join(path, n.Name())))
-		}
+	s.room.logFile = newest - 1
+	s.room.logBytes = memTable * 5 / 4 // it is full at memTable, and then takes one more batch
+	s.room.logs()
+	s.tables = newVerifier(s.db, s.room.path)
+	if err := s.tables.check(s.db, verify, func() bool { return true }); err != nil {
+		return damagedFolder(s.dir, err)
 	}
-	return err
-}
-
-// newestLog is the number of the newest write-ahead log, which an open Badger has.
-func newestLog(path string) (int, error) {
-	names, err := filepath.Glob(filepath.Join(escapeGlob(path), "*.mem"))
-	newest := 0
-	for _, name := range names {
-		n, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(name), ".mem"))
-		newest = max(newest, n)
-	}
-	return newest, err
-}
-
-// openBadger opens Badger, which panics on some kinds of damage.
-func openBadger(o badger.Options) (db *badger.DB, err error) {
-	defer caught(&err)
-	return badger.Open(o)
+	return s.repair()
 }
 
 // SetRecorder sets who is told of each receipt. It must be called before Run,
@@ -312,7 +253,10 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	s.current.retire()
 	s.mu.Unlock()
-	return errors.Join(err, s.db.Close(), s.lock.Close())
+	if e := errors.Join(closeBadger(s.db), s.lock.Close()); err == nil {
+		err = asError(e, "%s cannot be closed", s.dir)
+	}
+	return err
 }
 
 // enter counts a user of the database, so that Close does not take it away
@@ -328,19 +272,3 @@ func (s *Store) enter() error {
 }
 
 func (s *Store) leave() { s.users.Done() }
-
-// quiet takes Badger's log: its own words without the data in them. What it says
-// on a full disk is known already.
-type quiet struct {
-	log  *slog.Logger
-	room *room
-}
-
-func (q quiet) Errorf(format string, _ ...any) {
-	if q.room.refusal() == nil {
-		q.log.Warn("badger", "message", format)
-	}
-}
-func (q quiet) Warningf(format string, _ ...any) { q.log.Debug("badger", "message", format) }
-func (q quiet) Infof(string, ...any)             {}
-func (q quiet) Debugf(string, ...any)            {}

@@ -1,13 +1,11 @@
 package store_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,47 +13,10 @@ import (
 	"headway/embedded/store"
 )
 
-// smallDisk mounts a disk of that size, which needs root. Without it a run that
-// must be complete (CI) fails, and another tells the store a made-up size, under
-// which everything but the kernel's own answer is tested. fill takes all of the
-// disk's space, with a pause after each MiB; free gives it back.
-func smallDisk(t *testing.T, size int64) (dir string, disk func(*store.Store), fill func(pause time.Duration), free func()) {
-	t.Helper()
-	dir = t.TempDir()
-	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size="+itoa(int(size)))
-	if err == nil {
-		t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-		hog := filepath.Join(dir, "hog")
-		fill = func(pause time.Duration) {
-			f, err := os.Create(hog)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			// Down to the last page.
-			for block := make([]byte, 1<<20); len(block) >= 4096; {
-				if _, err := f.Write(block); err != nil {
-					if !errors.Is(err, syscall.ENOSPC) {
-						t.Fatal(err)
-					}
-					block = block[:len(block)/2]
-				}
-				pauseFor(pause)
-			}
-		}
-		free = func() {
-			if err := os.Remove(hog); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return dir, func(*store.Store) {}, fill, free
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("a small disk cannot be mounted: %v", err)
-	}
-	t.Logf("a small disk cannot be mounted (%v): a made-up one is used", err)
+// madeUpDisk is a disk of which the store is told that it is full.
+func madeUpDisk(size int64) (disk func(*store.Store), fill func(pause time.Duration), free func()) {
 	var full atomic.Bool
-	return dir, func(s *store.Store) {
+	return func(s *store.Store) {
 		s.FakeDisk(func() (int64, int64) {
 			if full.Load() {
 				return 0, size
