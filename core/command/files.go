@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -63,12 +64,30 @@ func writeFile(c *cli.Context) error {
 	if err == nil && len(parsed.Providers) == 0 {
 		fmt.Fprintf(out, "  name your providers in %s\n", path)
 	}
+	for _, name := range references(text) {
+		if _, set := os.LookupEnv(name); !set {
+			fmt.Fprintf(out, "  export %s=…\n", name)
+		}
+	}
 	config := ""
 	if path != usualFile {
 		config = " --config " + path
 	}
 	fmt.Fprintf(out, "  headway check %s\n  headway serve%s\n  headway key create\n", path, config)
 	return nil
+}
+
+// references are the variables that a file names outside its comments.
+func references(text []byte) []string {
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		_, rest, ok := strings.Cut(line, "${")
+		if name, _, closed := strings.Cut(rest, "}"); ok && closed && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func cannot(what, path string, err error) error {

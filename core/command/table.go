@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"headway/core"
@@ -38,6 +39,7 @@ func (t *table) write(w io.Writer) {
 	width := make([]int, len(head))
 	for n, row := range rows {
 		for i := range row {
+			row[i] = printable(row[i])
 			if row[i] == "" && n > 0 {
 				row[i] = absent
 			}
@@ -59,6 +61,17 @@ func (t *table) write(w io.Writer) {
 		}
 		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
 	}
+}
+
+// printable takes out what would move a terminal's cursor: some words are an
+// upstream's or a caller's.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
 }
 
 // printJSON writes a value for machines, and for eyes too.

@@ -64,7 +64,7 @@ func traceCall(w io.Writer, r *core.Receipt) {
 			facts = append(facts, f.name+" "+f.is)
 		}
 	}
-	fmt.Fprintf(w, "  %s\n", strings.Join(facts, " · "))
+	fmt.Fprintf(w, "  %s\n", printable(strings.Join(facts, " · ")))
 	traceUsage(w, r)
 	if r.Slow != "" {
 		fmt.Fprintf(w, "  slow: %s\n", r.Slow)
@@ -192,7 +192,7 @@ func traceDecision(w io.Writer, d *core.Decision) {
 	}
 	fmt.Fprintln(w)
 	if d.ScriptError != "" {
-		fmt.Fprintf(w, "  the script failed: %s\n", d.ScriptError)
+		fmt.Fprintf(w, "  the script failed: %s\n", printable(d.ScriptError))
 	}
 	t := table{head: []string{"  #", "OFFER", ">SCORE", ">CHARGE", ">WAIT", ">BASE", ">PREFILL", ">OUTPUT", ">QUEUE", ">TTFT", ">FRESH", ">CACHED", ">EXPECTED OUT", "REFUSED"}}
 	for i, o := range d.Offers {

@@ -167,7 +167,7 @@ func speedCommand() *cli.Command {
 			}
 			w := c.App.Writer
 			fmt.Fprintf(w, "window %s to %s, UTC; basis today: jobs since then\n", v.Window.From, v.Window.To)
-			measureTable(v.Measures).write(w)
+			measureTable(v.Items).write(w)
 			fmt.Fprintln(w, "\nprediction error")
 			t := table{head: []string{"OFFER", ">JOBS", ">MEDIAN", ">P90"}, empty: "no call had a complete prediction yet"}
 			for _, e := range v.Errors {

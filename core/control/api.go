@@ -233,6 +233,9 @@ func (d *Desk) fail(w http.ResponseWriter, err error) {
 		d.Log.Error("an admin call failed", "error", err)
 		e = core.Errorf(core.Internal, "an internal error")
 	}
+	if e.Err != nil && (e.Kind == core.Internal || e.Kind == core.Unavailable) {
+		d.Log.Warn("an admin call failed", "message", e.Msg, "cause", e.Err)
+	}
 	var body errorBody
 	body.Error.Message, body.Error.Hint, body.Error.Param = e.Msg, e.Hint, e.Param
 	body.Error.Type = core.Kinds[e.Kind].Name

@@ -173,7 +173,7 @@ func TestSpeedAndStatus(t *testing.T) {
 	r := newRig(t)
 	r.call(clientKey, "small")
 	v := r.must("GET", "speed", "")
-	if len(v["measures"].([]any)) != 9 || v["window"] == nil || !strings.Contains(v["limits"].(string), "network") {
+	if len(v["items"].([]any)) != 9 || v["window"] == nil || !strings.Contains(v["limits"].(string), "network") {
 		t.Errorf("speed is %v", v)
 	}
 	r.desk.Listening("127.0.0.1:1234")

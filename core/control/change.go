@@ -210,12 +210,22 @@ func (d *Desk) addKey(body []byte) (core.KeyID, core.Secret, error) {
 	if err != nil {
 		return "", secret, err
 	}
-	id, text := ledger.NewSecret()
-	if secret.Empty() {
-		secret = core.NewSecret(text)
-	}
-	k.ID, k.Hash, k.CreatedAt = core.KeyID(id), d.Pepper.Hash(secret.Reveal()), core.Some(d.Clock().UTC())
-	return k.ID, secret, d.changeKey(func() (*core.Key, error) { return k, nil })
+	err = d.changeKey(func() (*core.Key, error) {
+		id, text := ledger.NewSecret()
+		for d.hasKey(core.KeyID(id)) {
+			id, text = ledger.NewSecret()
+		}
+		if secret.Empty() {
+			secret = core.NewSecret(text)
+		}
+		k.ID, k.Hash, k.CreatedAt = core.KeyID(id), d.Pepper.Hash(secret.Reveal()), core.Some(d.Clock().UTC())
+		return k, nil
+	})
+	return k.ID, secret, err
+}
+
+func (d *Desk) hasKey(id core.KeyID) bool {
+	return slices.ContainsFunc(d.force.Load().keys, func(k *core.Key) bool { return k.ID == id })
 }
 
 // changeKey puts the key in force that edit gives.

@@ -24,10 +24,10 @@ func (d *Desk) listMeasures(r *http.Request) (any, error) {
 
 // Speed is every measure with its window, and the prediction errors.
 type Speed struct {
-	Window   measure.Window    `json:"window"`
-	Measures []measure.Row     `json:"measures"`
-	Errors   []PredictionError `json:"prediction_errors"`
-	Limits   string            `json:"limits"` // of what the figures say
+	Window measure.Window    `json:"window"`
+	Items  []measure.Row     `json:"items"` // those of the measures, all of them
+	Errors []PredictionError `json:"prediction_errors"`
+	Limits string            `json:"limits"` // of what the figures say
 }
 
 // PredictionError is |predicted − actual| ÷ actual of one offer's waits.
@@ -41,7 +41,7 @@ const SpeedLimits = "measures are of last week, not of now; times include the ne
 	"and prefill includes the base latency"
 
 func (d *Desk) getSpeed(*http.Request) (any, error) {
-	s := Speed{Window: d.Board.Window(), Measures: d.rows(), Errors: []PredictionError{}, Limits: SpeedLimits}
+	s := Speed{Window: d.Board.Window(), Items: d.rows(), Errors: []PredictionError{}, Limits: SpeedLimits}
 	errs := d.Board.Errors()
 	for _, id := range sortedKeys(errs) {
 		s.Errors = append(s.Errors, PredictionError{id, errs[id]})
