@@ -216,7 +216,7 @@ func (e *messagesEvent) read(c *cursor) bool {
 		case "content":
 			e.readContent(c)
 		case "input_tokens":
-			e.usage.input = count(c)
+			e.usage.input = c.tokens()
 		case "error":
 			e.failure = !c.null()
 			if e.failure {
@@ -362,14 +362,4 @@ func textOf(c *cursor) []byte {
 		c.skip()
 	}
 	return raw
-}
-
-// count consumes a value and gives a number of tokens; absent for anything else,
-// a negative one too.
-func count(c *cursor) core.Opt[int64] {
-	n, ok := c.integer()
-	if !ok || n < 0 {
-		return core.Opt[int64]{}
-	}
-	return core.Some(n)
 }

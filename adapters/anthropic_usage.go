@@ -22,13 +22,13 @@ func (u *messagesUsage) read(c *cursor) {
 		}
 		switch string(key) {
 		case "input_tokens":
-			u.input = count(c)
+			u.input = c.tokens()
 		case "cache_read_input_tokens":
-			u.cached = count(c)
+			u.cached = c.tokens()
 		case "cache_creation_input_tokens":
-			u.write = count(c)
+			u.write = c.tokens()
 		case "output_tokens":
-			u.output = count(c)
+			u.output = c.tokens()
 		case "cache_creation", "output_tokens_details", "server_tool_use":
 			u.readDetails(c, string(key) == "server_tool_use")
 		default:
@@ -49,13 +49,13 @@ func (u *messagesUsage) readDetails(c *cursor, tools bool) {
 		}
 		switch {
 		case tools:
-			u.inner = count(c).V > 0 || u.inner
+			u.inner = c.tokens().V > 0 || u.inner
 		case string(key) == "ephemeral_5m_input_tokens":
-			u.write5m = count(c)
+			u.write5m = c.tokens()
 		case string(key) == "ephemeral_1h_input_tokens":
-			u.write1h = count(c)
+			u.write1h = c.tokens()
 		case string(key) == "thinking_tokens":
-			u.reasoning = count(c)
+			u.reasoning = c.tokens()
 		default:
 			c.skip()
 		}

@@ -154,7 +154,7 @@ func (e *googleResponse) read(c *cursor) bool {
 			e.response = true
 			e.feedback(c)
 		case "totalTokens":
-			e.counted = count(c).OK
+			e.counted = c.tokens().OK
 		case "embedding", "embeddings":
 			e.vectors = true
 			c.skip()
@@ -300,17 +300,17 @@ func (u *googleUsage) read(c *cursor) {
 		}
 		switch string(key) {
 		case "promptTokenCount":
-			u.prompt = count(c)
+			u.prompt = c.tokens()
 		case "cachedContentTokenCount":
-			u.cached = count(c)
+			u.cached = c.tokens()
 		case "toolUsePromptTokenCount":
-			u.tools = count(c)
+			u.tools = c.tokens()
 		case "candidatesTokenCount":
-			u.candidates = count(c)
+			u.candidates = c.tokens()
 		case "thoughtsTokenCount":
-			u.thoughts = count(c)
+			u.thoughts = c.tokens()
 		case "totalTokenCount":
-			u.total = count(c)
+			u.total = c.tokens()
 		default:
 			c.skip()
 		}

@@ -255,8 +255,8 @@ func keepLast(to *core.Opt[int64], v core.Opt[int64]) {
 }
 
 // maxTokens is far above any count of tokens that is true, and low enough that
-// sums of a few never overflow.
-const maxTokens = 1 << 40
+// neither sums of a few nor their charge at any price in use overflow.
+const maxTokens = 1 << 32
 
 // tokens consumes a count of tokens; what is none, or below 0, is absent.
 func (c *cursor) tokens() core.Opt[int64] {
