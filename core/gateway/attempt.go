@@ -301,7 +301,7 @@ func (v verdict) tell(t *try, err error) *core.Error {
 	e.Err = err
 	e.RetryAfter = t.retryAfter.V
 	if up := t.result.Err; up != nil && !v.auth {
-		e.Code = up.Type
+		e.Code = hide(up.Type, t.pick.Offer.Provider)
 		if up.Message != "" {
 			e.Msg += ": " + hide(up.Message, t.pick.Offer.Provider)
 		}

@@ -19,11 +19,11 @@ var passing = [...]string{"Content-Type", "Cache-Control", "Request-Id", "Openai
 // answer whose headers are large.
 const longestPassed = 1 << 10
 
-// pass copies the headers named, one value each.
-func pass(to, from http.Header, names ...string) {
+// pass copies the headers named of an answer of p's, one value each.
+func pass(to, from http.Header, p *core.Provider, names ...string) {
 	for _, name := range names {
 		if v := from[name]; len(v) > 0 && len(v[0]) <= longestPassed {
-			to[name] = v[:1]
+			to[name] = []string{hide(v[0], p)}
 		}
 	}
 }
@@ -49,7 +49,7 @@ func (s *sink) header() http.Header {
 	if s.from == nil {
 		return h
 	}
-	pass(h, s.from, passing[:]...)
+	pass(h, s.from, s.t.pick.Offer.Provider, passing[:]...)
 	s.from = nil
 	if s.c.job.Streamed && s.status == http.StatusOK {
 		h["Cache-Control"] = []string{"no-cache"}
@@ -115,13 +115,13 @@ func (c *call) passOn(t *try) {
 	h := c.Header()
 	c.name(h, t.Offer, max(len(c.tries), 1))
 	c.status = t.Status
-	pass(h, t.pass.header, "Retry-After", "Request-Id", "X-Should-Retry")
+	pass(h, t.pass.header, t.pick.Offer.Provider, "Retry-After", "Request-Id", "X-Should-Retry")
 	if !isObject(t.pass.body) {
 		writeError(c.ResponseWriter, c.writer, verdict{word: "status", kind: callersFault(t.Status)}.tell(t, nil), t.Status)
 		c.sent = true
 		return
 	}
-	pass(h, t.pass.header, "Content-Type")
+	pass(h, t.pass.header, t.pick.Offer.Provider, "Content-Type")
 	body := hide(string(t.pass.body), t.pick.Offer.Provider)
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	c.WriteHeader(t.Status)
