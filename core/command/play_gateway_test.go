@@ -22,18 +22,6 @@ import (
 // moduleRoot is where go.mod is, from this package's folder.
 const moduleRoot = "../.."
 
-// buildHeadway builds the binary that the cases are played against.
-func buildHeadway(t *testing.T) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "headway")
-	cmd := exec.Command("go", "build", "-o", bin, ".")
-	cmd.Dir = moduleRoot
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return bin
-}
-
 // caseSecrets are the random credentials of one run of a case, by the name of
 // their placeholder or environment variable.
 type caseSecrets map[string]string
