@@ -124,7 +124,7 @@ func serve(o command.ServeOptions) error {
 
 	// Stop: say so, accept no more, let open calls end, cut off the rest.
 	<-stop
-	log.Info("stopping", "open_calls", gw.Open(), "drain", gw.Setup().Settings.Limits.Drain)
+	log.Info("stopping", "open_calls", gw.Open(), "drain", gw.Setup().Settings.Limits.Drain.String())
 	go exitOnSecond(signals)
 	gw.Drain()
 	drain, cancel := context.WithTimeout(context.Background(), gw.Setup().Settings.Limits.Drain)

@@ -169,7 +169,12 @@ func sayError(w io.Writer, err error) {
 	case errors.As(err, &wrong):
 		say(wrong.msg, wrong.hint)
 	case errors.As(err, &known):
-		say(err.Error(), known.Hint)
+		msg := err.Error()
+		var system syscall.Errno // why, where it was the system that refused
+		if errors.As(err, &system) && !strings.Contains(msg, system.Error()) {
+			msg += ": " + system.Error()
+		}
+		say(msg, known.Hint)
 	default:
 		say(err.Error(), "")
 	}

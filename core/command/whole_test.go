@@ -67,6 +67,12 @@ type wire struct {
 	broken          func(message string) string // an error as an event of a stream
 }
 
+// last is the event that a complete stream ends with.
+func (f *wire) last() string {
+	events := strings.SplitAfter(f.end, "\n\n")
+	return events[len(events)-2]
+}
+
 func quoted(s string) string {
 	out, _ := json.Marshal(s)
 	return string(out)
