@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -135,6 +137,60 @@ func TestDamagedTableIsNotCompacted(t *testing.T) {
 	put(t, s, receiptAt(10_000)) // it goes on
 	if now := readAll(t, s, receipts); was == 0 || now < was {
 		t.Errorf("%d reads were refused before and %d after", was, now)
+	}
+}
+
+// A record that is there without its witness, or the other way round, or of
+// another version, is one that cannot be read: Badger leaves out what it cannot.
+func TestRecordAndWitnessDisagree(t *testing.T) {
+	for _, c := range []struct {
+		name, key string
+		value     []byte
+	}{
+		{"record gone", "%s", nil},
+		{"witness gone", "w/%s", nil},
+		{"record of another version", "%s", []byte("{}")},
+		{"witness of another version", "w/%s", []byte("1234")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := mustOpen(t, t.TempDir(), options(t))
+			run(t, s)
+			r := receiptAt(0)
+			r.Job = "job"
+			put(t, s, receiptAt(-1), r, receiptAt(1))
+			for _, name := range []string{"a", "b", "c"} {
+				if err := s.Put("key", name, []byte(name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, key := range []string{"r/2026-03/" + string(r.ID), "v/key/b", "rj/job\x00" + string(r.ID)} {
+				if err := s.Raw(fmt.Sprintf(c.key, key), c.value); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(s.Put("key", "empty", nil), s.Raw("v/key/empty", nil)); err != nil {
+				t.Fatal(err)
+			}
+			unavailable := func(err error) { t.Helper(); isKind(t, err, core.Unavailable) }
+			_, err := s.Receipt(r.ID)
+			unavailable(err)
+			_, err = s.Get("key", "b")
+			unavailable(err)
+			_, err = s.Get("key", "empty")
+			unavailable(err)
+			_, err = s.JobCalls("job")
+			unavailable(err)
+			none := time.Time{}
+			unavailable(s.Receipts(none, none, false, func(*core.Receipt) bool { return true }))
+			unavailable(s.Receipts(none, none, true, func(*core.Receipt) bool { return true }))
+			unavailable(s.All("key", func(string, []byte) bool { return true }))
+			if v, err := s.Get("key", "c"); err != nil || string(v) != "c" {
+				t.Errorf("another record: %q, %v", v, err)
+			}
+			if list := ids(t, s, at(1), none, false); len(list) != 1 {
+				t.Errorf("receipts behind it: %v", list)
+			}
+		})
 	}
 }
 

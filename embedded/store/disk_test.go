@@ -35,6 +35,9 @@ func TestFullDisk(t *testing.T) {
 	dir = filepath.Join(dir, "store")
 	s := mustOpen(t, dir, o)
 	disk(s)
+	var commits atomic.Int64
+	s.WrapCommit(func(commit func() error) error { commits.Add(1); return commit() })
+	badgers := func() bool { _, err := os.Stat(filepath.Join(dir, "db", "MANIFEST")); return err == nil }
 	run(t, s)
 	before, during, after := receiptAt(0), receiptAt(1), receiptAt(2)
 	put(t, s, before)
@@ -53,10 +56,16 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("%s: %s", what, whole(err))
 			}
 		}
+		if badgers() {
+			t.Error("Badger can make files")
+		}
 		var done sync.WaitGroup
 		if during != nil {
+			was := commits.Load()
 			done.Add(1)
 			s.Append(during, done.Done)
+			pauseFor(300 * time.Millisecond)
+			equal(t, "commits on a full disk", commits.Load(), was)
 			_, err := s.Receipt(during.ID)
 			isKind(t, err, core.NotFound)
 		}
@@ -68,6 +77,9 @@ func TestFullDisk(t *testing.T) {
 		await(t, "health", func() bool { return s.Healthy() == nil })
 		if _, err := os.Stat(filepath.Join(dir, "ballast")); err != nil {
 			t.Errorf("the ballast is not back: %v", err)
+		}
+		if !badgers() {
+			t.Error("Badger's folder is not back")
 		}
 		during = nil
 	}
@@ -130,6 +142,32 @@ func pauseFor(d time.Duration) {
 	if d > 0 {
 		<-time.After(d)
 	}
+}
+
+// The space that the ballast sets free is not taken for the end of the shortage.
+func TestBallastIsNotSpace(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s := mustOpen(t, dir, options(t))
+	var left atomic.Int64
+	left.Store(1 << 40)
+	var looks atomic.Int64
+	s.FakeDisk(func() (int64, int64) {
+		looks.Add(1)
+		if st, err := os.Stat(filepath.Join(dir, "ballast")); err == nil {
+			return left.Load() - st.Size(), 1 << 40
+		}
+		return left.Load(), 1 << 40
+	})
+	run(t, s)
+	left.Store(70 << 20) // the floor is 64 MiB, the ballast 8
+	await(t, "the full disk to be seen", func() bool { return s.Healthy() != nil })
+	was := looks.Load()
+	await(t, "some more looks", func() bool { return looks.Load() > was+5 })
+	if s.Healthy() == nil {
+		t.Error("healthy with the ballast's own space")
+	}
+	left.Store(90 << 20)
+	await(t, "health", func() bool { return s.Healthy() == nil })
 }
 
 // A store cannot be opened where there is no room for it, and says so.

@@ -46,3 +46,8 @@ const QueueLimit = queueLimit
 // OpenUnverified is Open without the check of the newest tables: as it is for a
 // table beyond those.
 func OpenUnverified(dir string, o Options) (*Store, error) { return open(dir, o, 0) }
+
+// Raw sets a key as it is, or removes it, without its witness.
+func (s *Store) Raw(key string, value []byte) error {
+	return s.apply([]entry{{[]byte(key), value}})
+}
