@@ -92,7 +92,7 @@ func TestImports(t *testing.T) {
 
 // starts are the files in which a goroutine may be started: by a Run that main
 // runs, or joined before the function that starts it returns.
-var starts = []string{"main.go", "core/command/demo.go"}
+var starts = []string{"main.go", "core/command/history.go"}
 
 func TestShape(t *testing.T) {
 	for _, p := range packages(t) {

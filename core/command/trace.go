@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,8 +19,8 @@ import (
 func traceCommand() *cli.Command {
 	return &cli.Command{
 		Name: "trace", Usage: "show everything that is kept of a call or a job", UsageText: "headway trace ID [--json]",
-		Description: "ID is a call's (x-request-id of its answer) or a job's (x-headway-job of its requests). Each figure is\n" +
-			"shown with where it counts from; figures of different origins are not to be subtracted.\n\n" +
+		Description: "ID is a call's (x-request-id of its answer), a job's (x-headway-job of its requests), or the word last\n" +
+			"for the newest call. Each figure is shown with where it counts from; figures of different origins are not to be subtracted.\n\n" +
 			"Example:\n   headway trace nightly-build-17",
 		Flags:  serverFlags(jsonFlag()),
 		Action: onServer([]string{"ID"}, trace),
@@ -27,7 +28,11 @@ func traceCommand() *cli.Command {
 }
 
 func trace(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
-	job, err := s.Job(ctx, args[0])
+	id, err := newest(ctx, s, args[0])
+	if err != nil {
+		return err
+	}
+	job, err := s.Job(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -41,6 +46,21 @@ func trace(ctx context.Context, c *cli.Context, s *control.Client, args []string
 	}
 	modelTimings(w, job.Items)
 	return nil
+}
+
+// newest gives the id that "last" stands for.
+func newest(ctx context.Context, s *control.Client, id string) (string, error) {
+	if id != "last" {
+		return id, nil
+	}
+	calls, err := s.Calls(ctx, url.Values{"limit": {"1"}})
+	if err != nil {
+		return "", err
+	}
+	if len(calls.Items) == 0 {
+		return "", &core.Error{Kind: core.NotFound, Msg: "there is no call yet", Hint: "make one, then ask again"}
+	}
+	return string(calls.Items[0].ID), nil
 }
 
 // figureOf is one figure of a timeline with its name and origin.
