@@ -148,7 +148,7 @@ func (c *call) crashed(t *try, v any) {
 		t.err = e
 		return
 	}
-	if c.job.Streamed {
+	if c.job.Streamed && !c.complete {
 		sink := c.sink(t, &http.Response{StatusCode: c.status})
 		_ = sink.Write(c.writer.ErrorEvent(e))
 		_ = sink.Flush()
@@ -207,6 +207,7 @@ func (c *call) stream(ctx context.Context, t try, resp *http.Response, reader co
 	pump := relay.Pump{Body: resp.Body, Split: split, Reader: reader, Sink: sink, Clock: c.g.Clock, Watch: watch, Hold: lim.Hold,
 		Withhold: !c.job.AskedUsage, Line: &t.line, Clean: func(b []byte) []byte { return []byte(hide(string(b), t.pick.Offer.Provider)) }}
 	end := pump.Run(ctx)
+	c.complete = end.Outcome == core.Settled
 	t.result, t.streamed = reader.Answer(), true
 	t.events, t.texts, t.arrivals = pump.Events, pump.TextDeltas, pump.Arrivals.Count()
 	return c.ended(ctx, t, end, sink)

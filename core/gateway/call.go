@@ -30,20 +30,22 @@ type call struct {
 	adapter core.Adapter
 	forced  *Forced
 
-	id     core.CallID
-	t0     time.Time
-	timing core.Timing // the local phases
-	head   core.RequestHead
-	facts  facts
-	key    *core.Key
-	job    *core.Job
-	writer core.Writer
-	choice *market.Choice
-	tries  []try
-	opened bool // an intent is written: a receipt is owed
-	read   bool // the request's body was, to its end
-	status int  // what the client got
-	sent   bool // its answer has begun
+	id       core.CallID
+	t0       time.Time
+	timing   core.Timing // the local phases
+	head     core.RequestHead
+	facts    facts
+	key      *core.Key
+	job      *core.Job
+	writer   core.Writer
+	choice   *market.Choice
+	tries    []try
+	opened   bool // an intent is written: a receipt is owed
+	read     bool // the request's body was, to its end
+	status   int  // what the client got
+	sent     bool // its answer has begun
+	complete bool // … and has come to its end
+	torn     bool // … and could not be ended
 }
 
 // Forced is a call of Headway's own: to one offer, of a kind, without a key.
@@ -59,7 +61,12 @@ func (g *Gateway) call(w http.ResponseWriter, r *http.Request, a core.Adapter, f
 		head: core.RequestHead{Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header}}
 	g.open.Add(1)
 	defer g.open.Add(-1)
-	defer func() { c.lastResort(recover()) }()
+	defer func() {
+		c.lastResort(recover())
+		if c.torn && forced == nil {
+			panic(http.ErrAbortHandler) // net/http ends the connection: a clean end would look complete
+		}
+	}()
 	if err := c.run(); err != nil {
 		c.reply(err)
 		if !c.opened { // a refused call leaves a log line and a counter, no receipt
@@ -324,6 +331,7 @@ func (c *call) kind() core.CallKind {
 func (c *call) finish(panicked any, err *error) {
 	if panicked != nil {
 		*err = c.logPanic(panicked)
+		c.torn = c.sent && !c.complete
 		if c.opened && len(c.tries) == 0 {
 			c.tries = append(c.tries, try{Attempt: core.Attempt{Outcome: core.Failed, Error: "internal"}, pick: &c.choice.Picks[0]})
 		}
@@ -341,7 +349,7 @@ func (c *call) finish(panicked any, err *error) {
 // keep makes the receipt and hands it over.
 func (c *call) keep() {
 	r := c.receipt()
-	c.g.Metrics.observe(r, c.last().pick)
+	c.g.Metrics.observe(r, c.tries)
 	c.logDone(r)
 	c.g.Book.Append(r, nil)
 }
@@ -358,13 +366,10 @@ func (c *call) lastResort(panicked any) {
 		return
 	}
 	e := c.logPanic(panicked)
-	switch {
-	case !c.sent:
+	if c.torn = c.sent && !c.complete; !c.sent {
 		c.Header()["Content-Type"] = []string{"application/json"}
 		c.WriteHeader(e.Status())
 		_, _ = io.WriteString(c.ResponseWriter, `{"error":{"message":"`+e.Msg+`","type":"internal_error"}}`)
-	case c.forced == nil:
-		panic(http.ErrAbortHandler) // what was sent must not look complete
 	}
 }
 

@@ -56,9 +56,9 @@ func refusals(w wire) []refusal {
 		{"a control character", put(prompt, prompt+"\x01"), 0, "body"},
 		{"UTF-16", "\xff\xfe{\x00}\x00", 0, "body"},
 		{"a byte order mark", "\xef\xbb\xbf" + good, 0, "body"},
-		{"deep lists", with(`"x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)), 0, "deeper"},
-		{"deep objects", with(`"x":` + strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000)), 0, "deeper"},
-		{"deep and broken", strings.Repeat("[", 5_000_000), 0, "body"},
+		{"deep lists", with(`"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)), 0, "deeper"},
+		{"deep objects", with(`"x":` + strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000)), 0, "deeper"},
+		{"deep and broken", strings.Repeat("[", 200_000), 0, "body"},
 	}
 	if w.format != core.FormatGoogle {
 		all = append(all, []refusal{
@@ -67,7 +67,7 @@ func refusals(w wire) []refusal {
 			{"a model that is a number", put(`"mini"`, "17"), 0, "model"},
 			{"a model that is null", put(`"mini"`, "null"), 0, "model"},
 			{"a model that is a list", put(`"mini"`, `["mini"]`), 0, "model"},
-			{"a long model", put("mini", strings.Repeat("m", 1<<20)), 0, "model"},
+			{"a long model", put("mini", strings.Repeat("m", 64<<10)), 0, "model"},
 			{"an unknown model", put("mini", "minj"), 404, `"mini"`},
 			{"a model with line breaks", put("mini", `mini\r\nX-Evil: 1`), 404, "model"},
 			{"a model with a null", put("mini", `mini\u0000`), 404, "model"},
@@ -429,6 +429,7 @@ func TestKeyPlaces(t *testing.T) {
 				if strings.Contains(c.query, "x=1") && got.URL.Query().Get("x") != "1" {
 					t.Errorf("%s: the rest of the query is lost: %s", w.name, got.URL)
 				}
+				synctest.Wait()
 				if strings.Contains(r.log.String(), clientKey) {
 					t.Errorf("%s: the log holds the key: %s", w.name, r.log)
 				}
@@ -485,7 +486,7 @@ func TestUploads(t *testing.T) {
 		}
 		return fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: g\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", clientKey, length)
 	}
-	large := `{"model":"mini","messages":[{"role":"user","content":"` + strings.Repeat("x", 4<<20) + `"}]}`
+	large := `{"model":"mini","messages":[{"role":"user","content":"` + strings.Repeat("x", 2<<20) + `"}]}`
 	// slowly sends a body in pieces with pauses.
 	slowly := func(conn net.Conn, body string, pieces int, pause time.Duration, chunked bool) {
 		for i := range pieces {
@@ -511,11 +512,11 @@ func TestUploads(t *testing.T) {
 		says   string
 	}{
 		{"byte by byte", func(c net.Conn) { _, _ = io.WriteString(c, head(len(ask))); slowly(c, ask, len(ask), 100*ms, false) }, 200, time.Minute, 5 * time.Second, ""},
-		{"4 MiB in 80 s", func(c net.Conn) {
+		{"2 MiB in 50 s", func(c net.Conn) {
 			_, _ = io.WriteString(c, head(len(large)))
-			slowly(c, large, 80, time.Second, false)
-		}, 200, 90 * time.Second, 70 * time.Second, ""},
-		{"4 MiB in 80 s, chunked", func(c net.Conn) { _, _ = io.WriteString(c, head(-1)); slowly(c, large, 80, time.Second, true) }, 200, 90 * time.Second, 70 * time.Second, ""},
+			slowly(c, large, 50, time.Second, false)
+		}, 200, 60 * time.Second, 45 * time.Second, ""},
+		{"2 MiB in 50 s, chunked", func(c net.Conn) { _, _ = io.WriteString(c, head(-1)); slowly(c, large, 50, time.Second, true) }, 200, 60 * time.Second, 45 * time.Second, ""},
 		{"nothing", func(c net.Conn) { _, _ = io.WriteString(c, head(1000)) }, 400, 31 * time.Second, 29 * time.Second, "in time"},
 		{"half of it", func(c net.Conn) { _, _ = io.WriteString(c, head(len(ask))+ask[:20]) }, 400, 31 * time.Second, 29 * time.Second, "in time"},
 		{"a byte a minute", func(c net.Conn) {
@@ -525,8 +526,8 @@ func TestUploads(t *testing.T) {
 		{"chunks that are none", func(c net.Conn) { _, _ = io.WriteString(c, head(-1)+"hello\r\n") }, 400, time.Second, 0, "body"},
 		{"more than allowed, chunked", func(c net.Conn) {
 			_, _ = io.WriteString(c, head(-1))
-			slowly(c, strings.Repeat("x", 9<<20), 9, 0, true)
-		}, 413, time.Second, 0, "8 MiB"},
+			slowly(c, strings.Repeat("x", 4<<20), 4, 0, true)
+		}, 413, time.Second, 0, "3 MiB"},
 		{"a word first", func(c net.Conn) {
 			_, _ = io.WriteString(c, strings.Replace(head(len(ask)), "\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n", 1))
 			_, _ = io.WriteString(c, ask)
@@ -535,7 +536,7 @@ func TestUploads(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := wires()[0]
-				r := newRig(t, func(s *core.Settings) { s.Limits.Body = 8 << 20 }, w.good("a", "fine", false))
+				r := newRig(t, func(s *core.Settings) { s.Limits.Body = 3 << 20 }, w.good("a", "fine", false))
 				conn := r.dial()
 				sent := make(chan struct{})
 				defer func() {
@@ -602,11 +603,11 @@ func TestClientStopsReading(t *testing.T) {
 		for _, streamed := range []bool{true, false} {
 			t.Run(fmt.Sprint(w.name, streamed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					o := w.good("a", strings.Repeat("x", 1<<20), false)
+					o := w.good("a", strings.Repeat("x", 64<<10), false)
 					path := w.path
 					if streamed {
 						path = w.stream
-						o = w.offer("a", step{10 * ms, w.head() + chunk(w.opening+w.says("tea"))}, step{20 * ms, chunk(w.says(strings.Repeat("x", 1<<20)))}, step{time.Hour, ""})
+						o = w.offer("a", step{10 * ms, w.head() + chunk(w.opening+w.says("tea"))}, step{20 * ms, chunk(w.says(strings.Repeat("x", 64<<10)))}, step{time.Hour, ""})
 					}
 					r := newRig(t, func(s *core.Settings) { s.Limits.ClientWrite = 3 * time.Second }, o)
 					conn := r.dial()
@@ -651,7 +652,7 @@ func TestClientLeaves(t *testing.T) {
 			"inside of the output":     {{10 * ms, w.head() + chunk(w.opening+w.says("tea"))}, {time.Hour, ""}},
 			"inside of an error":       {{10 * ms, "HTTP/1.1 500 No\r\nContent-Length: 100\r\n\r\n{"}, {time.Hour, ""}},
 			"inside of a whole answer": {{10 * ms, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"}, {time.Hour, ""}},
-			"in an endless stream":     {{10 * ms, w.head() + chunk(w.opening+w.says("tea"))}, {20 * ms, strings.Repeat(chunk(w.says("more")), 100_000)}},
+			"in an endless stream":     {{10 * ms, w.head() + chunk(w.opening+w.says("tea"))}, {20 * ms, strings.Repeat(chunk(w.says("more")), 20_000)}},
 		} {
 			t.Run(w.name+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
