@@ -39,6 +39,22 @@ func TestEncodeIsEncodingJSON(t *testing.T) {
 	same(store.EncodeReceipt(r), r)
 }
 
+func TestEncodeFloats(t *testing.T) {
+	for range 300_000 {
+		for _, f := range []float64{
+			core.Micro(rand.NormFloat64() * math.Pow(10, float64(rand.IntN(12)))), math.Float64frombits(rand.Uint64()),
+		} {
+			if math.IsNaN(f) || math.IsInf(f, 0) {
+				continue
+			}
+			want, _ := json.Marshal(f)
+			if got := string(store.AppendFloat(f)); got != string(want) {
+				t.Fatalf("%x: %s, want %s", math.Float64bits(f), got, want)
+			}
+		}
+	}
+}
+
 // A figure that is no number must not cost the receipt.
 func TestEncodeLeavesOutWhatIsNoNumber(t *testing.T) {
 	r := receiptAt(0)
@@ -72,8 +88,8 @@ func random(rng *rand.Rand, v reflect.Value) {
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Float64:
-		v.SetFloat([]float64{0, 1, -2.5, rng.Float64(), rng.NormFloat64() * 1e9, 1e21, 1e-7, 2.5e-12, 1e-6, math.MaxFloat64,
-			math.SmallestNonzeroFloat64, 123456789.123, 9.99e20, -1e-9, 3e100, math.Copysign(0, -1)}[rng.IntN(16)])
+		v.SetFloat([]float64{core.Micro(rng.NormFloat64() * 1000), core.Micro(rng.NormFloat64() * 1e11), 0, 1, -2.5, rng.Float64(), rng.NormFloat64() * 1e9, 1e21, 1e-7, 2.5e-12, 1e-6, math.MaxFloat64,
+			math.SmallestNonzeroFloat64, 123456789.123, 9.99e20, -1e-9, 3e100, math.Copysign(0, -1)}[rng.IntN(18)])
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), rng.IntN(4), 4))
 		for i := range v.Len() {

@@ -51,3 +51,6 @@ func OpenUnverified(dir string, o Options) (*Store, error) { return open(dir, o,
 func (s *Store) Raw(key string, value []byte) error {
 	return s.apply([]entry{{[]byte(key), value}})
 }
+
+// AppendFloat is how a number is written.
+func AppendFloat(f float64) []byte { return appendFloat(nil, f) }

@@ -105,9 +105,9 @@ type Store struct {
 	room                        room
 	wake                        chan struct{} // tells the writer that there is something to do
 	closing                     chan struct{}
-	tables                      *verifier   // used by the one compaction that is under way
-	damaged                     atomic.Bool // a table is: nothing is compacted any more
-	running                     sync.Mutex  // held by Run, and by Close once Run has returned
+	tables                      *verifier     // used by the one compaction that is under way
+	damaged                     atomic.Bool   // a table is: nothing is compacted any more
+	running                     chan struct{} // a place for one: taken by Run, and by Close once Run has returned
 	users                       sync.WaitGroup
 
 	sick atomic.Pointer[core.Error] // why the last commit failed; nil: it did not
@@ -153,7 +153,7 @@ func open(dir string, o Options, verify int64) (*Store, error) {
 	s := &Store{
 		dir: dir, clock: o.Clock, log: o.Log, lock: lock, recorder: o.Recorder, notes: sync.Pool{New: func() any { return new(note) }},
 		encodeReceipt: encoderOf(reflect.TypeFor[core.Receipt]()), encodeIntent: encoderOf(reflect.TypeFor[core.Intent]()),
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), open: map[core.CallID]*generation{},
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), running: make(chan struct{}, 1), open: map[core.CallID]*generation{},
 	}
 	s.commit = s.apply
 	s.room.path, s.room.away = filepath.Join(dir, "db"), filepath.Join(dir, "db.away")
@@ -240,8 +240,8 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	close(s.closing)
-	s.running.Lock()
-	defer s.running.Unlock()
+	s.running <- struct{}{}
+	defer func() { <-s.running }()
 	s.users.Wait()
 	err := s.flush()
 	if !s.room.fits(2 * s.db.Opts().MemTableSize) {

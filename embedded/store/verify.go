@@ -13,8 +13,9 @@ import (
 	"github.com/dgraph-io/badger/v4/table"
 )
 
-// verifyBytes bounds what Open reads of the tables, so that a start stays short.
-const verifyBytes = 32 << 20
+// verifyBytes bounds what Open reads of the tables, so that a start stays short;
+// the tables that no compaction has seen yet are within it.
+const verifyBytes = 4 << 20
 
 // verifier checks tables that an earlier process wrote, each once. A compaction
 // leaves out what follows a damaged block without a word, or panics, so none

@@ -10,16 +10,18 @@ import (
 )
 
 const (
-	lookEvery  = 100 * time.Millisecond
-	lookOften  = 2 * time.Millisecond
-	hurryFor   = time.Second // a table is made in less
-	cleanEvery = time.Hour
-	firstWait  = 50 * time.Millisecond // before a failed commit is tried again
-	longWait   = 5 * time.Second
+	gatherFor    = 5 * time.Millisecond
+	gatherEnough = 64 // receipts; more are committed at once
+	lookEvery    = 100 * time.Millisecond
+	lookOften    = 2 * time.Millisecond
+	hurryFor     = time.Second // a table is made in less
+	cleanEvery   = time.Hour
+	firstWait    = 50 * time.Millisecond // before a failed commit is tried again
+	longWait     = 5 * time.Second
 )
 
 // Append hands a receipt over to the writer (core.Book). The receipt must not
-// change from then on.
+// change from then on. The writer itself calls done, so done must be short.
 func (s *Store) Append(r *core.Receipt, done func()) {
 	s.mu.Lock()
 	s.queue = append(s.queue, waiting{r: r, done: done})
@@ -35,8 +37,8 @@ func (s *Store) Append(r *core.Receipt, done func()) {
 // closed, then writes what is waiting and returns; an error says how many
 // receipts it could not write.
 func (s *Store) Run(ctx context.Context) error {
-	s.running.Lock() // from here on Close waits, so the database stays
-	defer s.running.Unlock()
+	s.running <- struct{}{} // from here on Close waits, so the database stays
+	defer func() { <-s.running }()
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -55,6 +57,7 @@ func (s *Store) Run(ctx context.Context) error {
 	})
 	s.tellLost(ctx)
 	for ctx.Err() == nil {
+		s.gather(ctx)
 		if !s.next() {
 			select {
 			case <-s.wake:
@@ -67,6 +70,17 @@ func (s *Store) Run(ctx context.Context) error {
 	stop()
 	others.Wait()
 	return s.flush()
+}
+
+// gather lets a group come together: nobody waits for a receipt, and a sync for
+// each few of them would cost more than the calls.
+func (s *Store) gather(ctx context.Context) {
+	s.mu.Lock()
+	few := len(s.queue) > 0 && len(s.queue) < gatherEnough
+	s.mu.Unlock()
+	if few && len(s.pending) == 0 && s.batch == nil {
+		pause(ctx, gatherFor)
+	}
 }
 
 // watch looks at the disk, often while Badger is making files.
