@@ -61,12 +61,12 @@ func (c *call) attempt(pick *market.Pick, release func(), more bool) (t try) {
 		}
 	}()
 	g, lim := c.g, &c.setup.Settings.Limits
-	t = try{pick: pick, inFlight: pick.Entry.State.InFlight() - 1, line: core.Timeline{T0: c.t0}, conn: &connection{}}
+	t = try{pick: pick, inFlight: pick.Entry.State.InFlight() - 1, line: core.Timeline{T0: c.t0}, conn: &connection{now: c.g.Clock}}
 	t.Offer = pick.Offer.ID
 
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	defer cancel(nil)
-	req, err := c.adapter.Build(t.conn.trace(ctx, g.Clock), c.job, c.head, pick.Offer)
+	req, err := c.adapter.Build(t.conn.trace(ctx), c.job, c.head, pick.Offer)
 	if err != nil {
 		return c.failed(t, verdict{word: "build", counts: false, next: true}, err)
 	}
@@ -85,6 +85,10 @@ func (c *call) attempt(pick *market.Pick, release func(), more bool) (t try) {
 	defer watch.Stop()
 
 	resp, err := transport.RoundTrip(req)
+	for again := 0; err != nil && again < mostStale && ctx.Err() == nil && t.conn.stale(g.Clock().Sub(t.line.T1)) && rewind(req); again++ {
+		t.line.T1 = g.Clock()
+		resp, err = transport.RoundTrip(req)
+	}
 	if err != nil {
 		t.line.T6 = g.Clock()
 		return c.broke(ctx, t, err)

@@ -17,8 +17,11 @@ import (
 // connection notes the facts of an attempt's connection. The transport may go on
 // dialling after the attempt got another connection, hence the mutex.
 type connection struct {
-	mu   sync.Mutex // guards all
-	seen core.Connection
+	now core.Clock
+
+	mu                      sync.Mutex // guards all
+	dns, connect, handshake time.Time  // when each began
+	seen                    core.Connection
 }
 
 func (n *connection) facts() core.Connection {
@@ -30,37 +33,73 @@ func (n *connection) facts() core.Connection {
 	return n.seen
 }
 
-func (n *connection) note(f func(*core.Connection)) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	f(&n.seen)
+// trace is the attempt's context. Most attempts get a connection that is there:
+// what only a new one needs is added when one is dialled.
+func (n *connection) trace(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(context.WithValue(ctx, connectionKey{}, n), &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) {
+			n.mu.Lock()
+			n.seen.Reused = core.Some(i.Reused)
+			n.mu.Unlock()
+		},
+		TLSHandshakeStart: func() { n.begin(&n.handshake) },
+		TLSHandshakeDone:  func(tls.ConnectionState, error) { n.end(&n.handshake, &n.seen.TLS) },
+	})
 }
 
-// trace is the context's trace that fills in the facts.
-func (n *connection) trace(ctx context.Context, now core.Clock) context.Context {
-	var mu sync.Mutex // dials may run side by side
-	var dns, connect, handshake time.Time
-	begin := func(t *time.Time) {
-		mu.Lock()
-		defer mu.Unlock()
-		*t = now()
+const (
+	// mostStale is how many connections that turn out to be closed are passed over.
+	mostStale = 3
+	// staleWithin is how soon after the dispatch a reused connection must break
+	// to be taken for one that the server had closed.
+	staleWithin = time.Second
+)
+
+// stale tells whether a round trip that failed may have met an idle connection
+// that the server was just closing. Servers close them after seconds (uvicorn
+// after five), the transport cannot know, and the request was then never read:
+// that is no failure of the offer, and it is sent again.
+func (n *connection) stale(after time.Duration) bool {
+	return n.facts().Reused.V && after < staleWithin
+}
+
+// rewind makes a request ready to be sent again.
+func rewind(r *http.Request) bool {
+	if r.GetBody == nil {
+		return false
 	}
-	since := func(t *time.Time) core.Opt[float64] {
-		mu.Lock()
-		defer mu.Unlock()
-		return core.Some(core.Ms(now().Sub(*t)))
+	body, err := r.GetBody()
+	r.Body = body
+	return err == nil
+}
+
+// connectionKey is where a context has its connection.
+type connectionKey struct{}
+
+// dialling adds to a context what notes the parts of a dial.
+func dialling(ctx context.Context) context.Context {
+	n, ok := ctx.Value(connectionKey{}).(*connection)
+	if !ok {
+		return ctx
 	}
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn:           func(i httptrace.GotConnInfo) { n.note(func(s *core.Connection) { s.Reused = core.Some(i.Reused) }) },
-		DNSStart:          func(httptrace.DNSStartInfo) { begin(&dns) },
-		DNSDone:           func(httptrace.DNSDoneInfo) { n.note(func(s *core.Connection) { s.DNS = since(&dns) }) },
-		ConnectStart:      func(string, string) { begin(&connect) },
-		ConnectDone:       func(string, string, error) { n.note(func(s *core.Connection) { s.Connect = since(&connect) }) },
-		TLSHandshakeStart: func() { begin(&handshake) },
-		TLSHandshakeDone: func(tls.ConnectionState, error) {
-			n.note(func(s *core.Connection) { s.TLS = since(&handshake) })
-		},
+		DNSStart:     func(httptrace.DNSStartInfo) { n.begin(&n.dns) },
+		DNSDone:      func(httptrace.DNSDoneInfo) { n.end(&n.dns, &n.seen.DNS) },
+		ConnectStart: func(string, string) { n.begin(&n.connect) },
+		ConnectDone:  func(string, string, error) { n.end(&n.connect, &n.seen.Connect) },
 	})
+}
+
+func (n *connection) begin(at *time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	*at = n.now()
+}
+
+func (n *connection) end(from *time.Time, took *core.Opt[float64]) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	*took = core.Some(core.Ms(n.now().Sub(*from)))
 }
 
 // Transports make the round trips of providers: one pool of connections for
@@ -99,7 +138,9 @@ func newTransport(private bool) *http.Transport {
 		return core.CheckIP(ap.Addr(), private)
 	}}
 	return &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return dialer.DialContext(dialling(ctx), network, address)
+		},
 		TLSHandshakeTimeout:    5 * time.Second,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(64)},
 		ForceAttemptHTTP2:      true,

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"headway/core"
-	"headway/core/market"
 )
 
 // Metrics are the Prometheus metrics of SPEC §20: by model, provider and node,
@@ -28,9 +27,14 @@ type Metrics struct {
 
 // offerMetrics are one offer's, found once.
 type offerMetrics struct {
-	labels                               prometheus.Labels
 	firstToken, decode, queue, waitError prometheus.Observer
 	input, cached, written, output, usd  prometheus.Counter
+	calls, attempts                      map[core.Outcome]prometheus.Counter
+}
+
+// outcomes are the ends of a call that a gateway sees.
+func outcomes() []core.Outcome {
+	return []core.Outcome{core.Settled, core.Failed, core.Truncated, core.TimedOut, core.ClientGone, core.ClientStalled}
 }
 
 // NewMetrics makes the metrics with those of the Go runtime and the process.
@@ -104,20 +108,27 @@ func (m *Metrics) offer(o *core.Offer, node core.NodeID) *offerMetrics {
 	}
 	l := prometheus.Labels{"model": string(o.Model), "provider": string(o.Provider.ID), "node": string(node)}
 	tokens := m.tokens.MustCurryWith(l)
-	v, _ := m.offers.LoadOrStore(o.ID, &offerMetrics{labels: l,
+	by := func(c *prometheus.CounterVec) map[core.Outcome]prometheus.Counter {
+		of, counters := c.MustCurryWith(l), map[core.Outcome]prometheus.Counter{}
+		for _, x := range outcomes() {
+			counters[x] = of.WithLabelValues(string(x))
+		}
+		return counters
+	}
+	v, _ := m.offers.LoadOrStore(o.ID, &offerMetrics{calls: by(m.calls), attempts: by(m.attempts),
 		firstToken: m.firstToken.With(l), decode: m.decode.With(l), queue: m.queue.With(l), waitError: m.waitError.With(l),
 		input: tokens.WithLabelValues("input"), cached: tokens.WithLabelValues("cache_read"), written: tokens.WithLabelValues("cache_write"),
 		output: tokens.WithLabelValues("output"), usd: m.spend.With(l)})
 	return v.(*offerMetrics)
 }
 
-// observe counts a call by its receipt.
-func (m *Metrics) observe(r *core.Receipt, p *market.Pick) {
-	o := m.offer(p.Offer, r.Node)
-	m.calls.MustCurryWith(o.labels).WithLabelValues(string(r.Outcome)).Inc()
-	for _, a := range r.Attempts {
-		m.attempts.MustCurryWith(o.labels).WithLabelValues(string(a.Outcome)).Inc()
+// observe counts a call by its receipt, and each attempt at its own offer.
+func (m *Metrics) observe(r *core.Receipt, tries []try) {
+	for i := range tries {
+		m.offer(tries[i].pick.Offer, r.Node).attempts[tries[i].Outcome].Inc()
 	}
+	o := m.offer(tries[len(tries)-1].pick.Offer, r.Node)
+	o.calls[r.Outcome].Inc()
 	see := func(into prometheus.Observer, v core.Opt[float64], unit float64) {
 		if v.OK {
 			into.Observe(v.V / unit)
