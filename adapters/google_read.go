@@ -1,6 +1,7 @@
 package adapters
 
 import (
+	"bytes"
 	"errors"
 
 	"headway/core"
@@ -13,6 +14,7 @@ type googleReader struct {
 	usage  googleUsage
 	start  core.Opt[int64] // the fresh input reported by the first output
 	begun  bool            // there was output
+	opened bool            // there was an element
 	answer core.Answer
 }
 
@@ -44,6 +46,9 @@ func (r *googleReader) Read(f *core.Frame) core.Mark {
 		r.answer.Err = &failed
 		return core.MarkError
 	}
+	if r.array && !r.inPlace(f) {
+		return core.MarkBroken
+	}
 	r.keep(&e)
 	r.answer.StreamedReasoning = r.answer.StreamedReasoning || e.mark.Has(core.MarkReasoning)
 	if e.mark.Output() && !r.begun {
@@ -52,6 +57,17 @@ func (r *googleReader) Read(f *core.Frame) core.Mark {
 		r.start = tokens.Fresh()
 	}
 	return e.mark
+}
+
+// inPlace tells whether what comes before an element of an array belongs there:
+// the bracket or a comma, and white space.
+func (r *googleReader) inPlace(f *core.Frame) bool {
+	before := bytes.Trim(f.Raw[:len(f.Raw)-len(f.Data)], " \t\r\n")
+	want := ","
+	if !r.opened {
+		r.opened, want = true, "["
+	}
+	return string(before) == want
 }
 
 // ReadWhole looks at an unstreamed answer: a response, a count of tokens, or

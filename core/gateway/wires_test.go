@@ -155,23 +155,27 @@ func (w wire) sdk(body string) (got read, err error) {
 	if w.name == "google array" {
 		return w.sdkArray(body)
 	}
-	for _, block := range strings.Split(strings.ReplaceAll(body, "\r\n", "\n"), "\n\n") {
+	lines := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(body, "\ufeff"))
+	for _, block := range strings.Split(lines, "\n\n") {
 		var name, data string
 		for _, line := range strings.Split(block, "\n") {
-			if v, ok := strings.CutPrefix(line, "event: "); ok {
+			field, v, _ := strings.Cut(line, ":")
+			v = strings.TrimPrefix(v, " ")
+			switch field {
+			case "event":
 				name = v
+			case "data":
+				data += v + "\n"
 			}
-			if v, ok := strings.CutPrefix(line, "data: "); ok {
-				data += v
-			}
-			if line != "" && !strings.Contains(line, ":") {
-				return got, fmt.Errorf("a line that is no field: %q", line)
+			if json.Valid([]byte(line)) && strings.HasPrefix(line, "{") {
+				return got, fmt.Errorf("what is no event: %q", line)
 			}
 		}
+		data = strings.TrimSuffix(data, "\n")
 		switch {
 		case data == "":
 			continue
-		case data == "[DONE]":
+		case strings.TrimSpace(data) == "[DONE]":
 			got.ended = true
 			continue
 		case got.failed != "":
@@ -185,8 +189,10 @@ func (w wire) sdk(body string) (got read, err error) {
 }
 
 func (w wire) sdkEvent(got *read, name string, data []byte) error {
-	if w.format == core.FormatAnthropic && (name == "" || name == "ping") {
-		return nil // Anthropic's SDKs go by the event's name
+	// Anthropic's SDKs go by the event's name.
+	if w.format == core.FormatAnthropic && !slices.Contains([]string{"message_start", "message_delta", "message_stop",
+		"content_block_start", "content_block_delta", "content_block_stop", "error"}, name) {
+		return nil
 	}
 	var e struct {
 		Type           string
@@ -198,7 +204,7 @@ func (w wire) sdkEvent(got *read, name string, data []byte) error {
 			Content      struct{ Parts []struct{ Text string } }
 		}
 	}
-	if err := json.Unmarshal(data, &e); err != nil {
+	if err := json.Unmarshal(data, &e); err != nil && !json.Valid(data) {
 		return fmt.Errorf("%w in %.200q", err, data)
 	}
 	switch {
@@ -210,6 +216,7 @@ func (w wire) sdkEvent(got *read, name string, data []byte) error {
 		got.failed = "response.failed"
 	case e.Type == "response.completed", e.Type == "message_stop":
 		got.ended = true
+	case e.Delta == nil:
 	case e.Type == "response.output_text.delta":
 		var s string
 		if err := json.Unmarshal(e.Delta, &s); err != nil {

@@ -177,7 +177,7 @@ func (p *Pump) rest(at time.Time) error {
 	case p.Split.kind == core.SplitArray && p.finished && !p.failed:
 		// The answer is complete: a client must be able to read it, also where its
 		// upstream left the array open.
-		if string(bytes.TrimSpace(f.Raw)) != "]" {
+		if string(bytes.Trim(f.Raw, " \t\r\n")) != "]" {
 			f.Raw = []byte("\n]")
 		}
 		p.send(&f, f.Raw)
@@ -192,6 +192,11 @@ func (p *Pump) rest(at time.Time) error {
 	}
 	// Half an event, cut off, is not passed on: an error event will follow it.
 	if mark != 0 && mark != core.MarkBroken || (p.finished || p.ended) && !p.failed {
+		// Without its blank line an event is none to most readers, and what follows
+		// would be a part of it.
+		if len(f.Data) > 0 && len(f.Raw) > 0 {
+			f.Raw = append(bytes.TrimRight(f.Raw, "\r\n"), "\n\n"...)
+		}
 		p.pass(&f, mark)
 	}
 	return p.settleRead(at)
