@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -31,6 +33,9 @@ import (
 var version = "dev"
 
 func main() {
+	// net/http writes to the standard logger what a provider sends unasked: the
+	// rest of an answer, where its length was a lie. Nothing of ours goes there.
+	stdlog.SetOutput(io.Discard)
 	os.Exit(command.Main(os.Args, command.Program{Version: version, Clock: time.Now, Serve: serve}))
 }
 
