@@ -22,7 +22,7 @@ func filled(t *testing.T) (dir string, receipts []*core.Receipt, tables []string
 	dir = filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, dir, options(t))
 	run(t, s)
-	for i := range 200 {
+	for i := range 120 {
 		r := receiptAt(i)
 		r.Job = "job"
 		receipts = append(receipts, r)
@@ -88,7 +88,7 @@ func TestFlippedBitThatOpenDoesNotSee(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 3))
 	unavailable := 0
-	for range 20 {
+	for range 15 {
 		// In the blocks; the index behind them is read at each start.
 		bit := rng.IntN(len(table) * 8 * 9 / 10)
 		bad := bytes.Clone(table)

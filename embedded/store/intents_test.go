@@ -138,12 +138,13 @@ func TestIntentFiles(t *testing.T) {
 	if err := s.Open(intent(old)); err != nil {
 		t.Fatal(err)
 	}
-	// Until two files are full: 8 MiB of about 300 bytes.
+	// Until two files are full: 8 MiB, with a name of 32 KiB in each line.
+	step := strings.Repeat("s", 32<<10)
 	for n := 0; !slices.Contains(logs(t, dir), "intents-3.log"); n++ {
-		rs := make([]*core.Receipt, 512)
+		rs := make([]*core.Receipt, 32)
 		for i := range rs {
 			rs[i] = receiptAt(n*len(rs) + i + 1)
-			rs[i].Decision, rs[i].Attempts = nil, nil
+			rs[i].Step = step
 		}
 		put(t, s, rs...)
 		if n > 100 {
