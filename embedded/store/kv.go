@@ -12,22 +12,22 @@ import (
 // entry is one change: a value set, or a key deleted where value is nil.
 type entry struct{ key, value []byte }
 
-const twinPrefix = "w/"
+const witnessPrefix = "w/"
 
-func twinOf(key []byte) []byte { return append([]byte(twinPrefix), key...) }
+func witnessOf(key []byte) []byte { return append([]byte(witnessPrefix), key...) }
 
 func sum(value []byte) []byte {
 	return binary.BigEndian.AppendUint32(nil, crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// set adds a value and its twin; value must not be nil.
+// set adds a value and its witness; value must not be nil.
 func set(list []entry, key, value []byte) []entry {
-	return append(list, entry{key, value}, entry{twinOf(key), sum(value)})
+	return append(list, entry{key, value}, entry{witnessOf(key), sum(value)})
 }
 
-// unset adds the removal of a value and its twin.
+// unset adds the removal of a value and its witness.
 func unset(list []entry, key []byte) []entry {
-	return append(list, entry{key, nil}, entry{twinOf(key), nil})
+	return append(list, entry{key, nil}, entry{witnessOf(key), nil})
 }
 
 // apply writes the entries in one synced transaction. More than Badger takes in
@@ -58,7 +58,7 @@ func (s *Store) apply(list []entry) error {
 	return txn.Commit()
 }
 
-// errWrong is the cause where a record and its twin do not agree.
+// errWrong is the cause where a record and its witness do not agree.
 var errWrong = errors.New("a record and its sum do not agree")
 
 // get reads a value; nil, nil: there is none. What is there and cannot be read is
@@ -80,7 +80,7 @@ func (s *Store) fetch(key []byte) (value []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	want, err := read(txn, twinOf(key))
+	want, err := read(txn, witnessOf(key))
 	if err != nil {
 		return nil, err
 	}
@@ -143,22 +143,22 @@ func (s *Store) walk(lo, hi []byte, reverse bool, yield func(key, value []byte) 
 	defer txn.Discard()
 	records := newCursor(txn, lo, hi, reverse)
 	defer records.it.Close()
-	twins := newCursor(txn, twinOf(lo), twinOf(hi), reverse)
-	defer twins.it.Close()
+	witnesses := newCursor(txn, witnessOf(lo), witnessOf(hi), reverse)
+	defer witnesses.it.Close()
 	var value, want []byte
 	for {
 		key, ok := records.key()
-		twin, also := twins.key()
+		witness, also := witnesses.key()
 		if !ok && !also {
 			return nil
 		}
-		if ok != also || !bytes.Equal(key, twin[len(twinPrefix):]) {
+		if ok != also || !bytes.Equal(key, witness[len(witnessPrefix):]) {
 			return errWrong
 		}
 		if value, err = records.it.Item().ValueCopy(value); err != nil {
 			return err
 		}
-		if want, err = twins.it.Item().ValueCopy(want); err != nil {
+		if want, err = witnesses.it.Item().ValueCopy(want); err != nil {
 			return err
 		}
 		if !bytes.Equal(want, sum(value)) {
@@ -170,7 +170,7 @@ func (s *Store) walk(lo, hi []byte, reverse bool, yield func(key, value []byte) 
 			return nil
 		}
 		records.it.Next()
-		twins.it.Next()
+		witnesses.it.Next()
 	}
 }
 

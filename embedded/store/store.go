@@ -26,7 +26,8 @@
 //	v/<kind>/<name>             a record of the Vault
 //	w/<any key of the above>    its witness: the CRC-32C of that key's value
 //
-// Months come first so that old receipts can be dropped as a prefix. A job name
+// Months come first so that old receipts (and w/r/<YYYY-MM>/) can be dropped as a
+// prefix. A job name
 // of more than 256 bytes is kept as its SHA-256. Receipts sort before everything
 // else: Badger compacts what lies between a new table's first and last key, and
 // that must not be all receipts.
@@ -34,11 +35,12 @@
 // # Damage
 //
 // Badger answers "no such key" for a key in a block that it cannot read, and
-// leaves such a block out when it compacts. So each key has its twin under w/ in
-// another part of the key space: a record without its twin, a twin without its
-// record or a wrong sum is reported as Unavailable, never as missing (SPEC §23).
-// Open refuses a store whose tables' indexes or manifest are damaged, or one of
-// whose newest tables is. What is not seen here is damage to the write-ahead log
+// leaves out what follows such a block when it compacts. So each key has its
+// witness in another part of the key space: a record without its witness, a
+// witness without its record or a wrong sum is reported as Unavailable, never as
+// missing (SPEC §23). Open refuses a store whose tables' indexes or manifest are
+// damaged, or one of whose newest tables is; a store with another damaged table
+// works on, but is not compacted any more. What is not seen here is damage to the write-ahead log
 // of a process that was killed: Badger cannot tell it from a torn end. The signed
 // log of receipts shows that.
 //

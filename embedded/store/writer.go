@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	gatherFor    = 5 * time.Millisecond
+	gatherFor    = 10 * time.Millisecond
 	gatherEnough = 64 // receipts; more are committed at once
 	lookEvery    = 100 * time.Millisecond
 	lookOften    = 2 * time.Millisecond
