@@ -192,7 +192,7 @@ func TestRetryAfter(t *testing.T) {
 					st := r.standing("a")
 					out := time.Duration(0)
 					if st.OutUntil.OK {
-						out = st.OutUntil.V.Sub(time.Now())
+						out = time.Until(st.OutUntil.V)
 					}
 					counted := 0
 					if c.out == 0 && !c.odd {

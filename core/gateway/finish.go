@@ -1,0 +1,88 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+
+	"headway/core"
+)
+
+// finish ends the path of a call, whatever happened: a call that was dispatched
+// leaves its receipt.
+func (c *call) finish(panicked any, err *error) {
+	if panicked != nil {
+		*err = c.logPanic(panicked)
+		c.torn = c.sent && !c.complete
+		if c.opened && len(c.tries) == 0 {
+			c.tries = append(c.tries, try{Attempt: core.Attempt{Outcome: core.Failed, Error: "internal"}, pick: &c.choice.Picks[0]})
+		}
+	}
+	if !c.opened {
+		return
+	}
+	defer c.keep() // also where the reply panics
+	if *err != nil {
+		c.reply(*err)
+		*err = nil
+	}
+}
+
+// keep makes the receipt and hands it over.
+func (c *call) keep() {
+	r := c.receipt()
+	c.g.Metrics.observe(r, c.tries)
+	c.logDone(r)
+	c.g.Book.Append(r, nil)
+}
+
+// logPanic notes a panic, without its value, and gives the client's word for it.
+func (c *call) logPanic(v any) *core.Error {
+	c.g.Log.Error("a call panicked", "id", c.id, "panic", panicWord(v), "stack", string(debug.Stack()))
+	return core.Errorf(core.Internal, "an internal error, its log line has id %s", c.id)
+}
+
+// lastResort answers where even the answer panicked.
+func (c *call) lastResort(panicked any) {
+	if panicked == nil {
+		return
+	}
+	e := c.logPanic(panicked)
+	if c.torn = c.sent && !c.complete; !c.sent {
+		c.Header()["Content-Type"] = []string{"application/json"}
+		c.WriteHeader(e.Status())
+		_, _ = io.WriteString(c.ResponseWriter, `{"error":{"message":"`+e.Msg+`","type":"internal_error"}}`)
+	}
+}
+
+// panicWord keeps a panic's value out of the log where it may hold content.
+func panicWord(v any) string {
+	if e, ok := v.(interface{ RuntimeError() }); ok {
+		return e.(error).Error()
+	}
+	return "not a runtime error"
+}
+
+func (c *call) logDone(r *core.Receipt) {
+	c.g.Log.LogAttrs(context.Background(), slog.LevelInfo, "call", slog.String("id", string(r.ID)), slog.String("outcome", string(r.Outcome)),
+		slog.Int("status", r.Status), slog.String("model", string(r.Model)), slog.String("offer", string(r.Offer)), slog.String("key", string(r.Key)),
+		slog.Int("attempts", len(r.Attempts)), slog.Float64("total_ms", r.Timing.TotalHandler.V))
+}
+
+// noteRefused leaves what a call leaves that was refused before any dispatch.
+func (g *Gateway) noteRefused(id core.CallID, key *core.Key, err error) {
+	status, name := http.StatusInternalServerError, "internal_error"
+	var e *core.Error
+	if errors.As(err, &e) {
+		status, name = e.Status(), core.Kinds[e.Kind].Name
+	}
+	g.Metrics.refused(name)
+	attrs := []slog.Attr{slog.String("id", string(id)), slog.String("refused", name), slog.Int("status", status)}
+	if key != nil {
+		attrs = append(attrs, slog.String("key", string(key.ID)))
+	}
+	g.Log.LogAttrs(context.Background(), slog.LevelInfo, "call", attrs...)
+}
