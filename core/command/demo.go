@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -169,5 +170,13 @@ Then see what happened and why (in another terminal):
   %[3]s usage
 
 Ctrl-C stops it.
-`, demoKey, addr, exe)
+`, demoKey, addr, inShell(exe))
+}
+
+// inShell is a word as it is written in a shell.
+func inShell(word string) string {
+	if strings.ContainsAny(word, " \t\n'\"\\$`&;()<>|*?[]{}#~!") {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
 }
