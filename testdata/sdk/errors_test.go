@@ -10,6 +10,7 @@ import (
 
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/ssestream"
 	"google.golang.org/genai"
 )
 
@@ -113,8 +114,9 @@ func (g *rig) testBreaks(t *testing.T) {
 
 			for _, how := range []string{".cut", ".stops", ".cut-inside"} {
 				via = g.via.writtenCall(t.Context(), api, api+how, true)
-				if via.err == nil {
-					t.Errorf("%s: a clean end", how)
+				// Not a clean end, and not an error of reading: the format's own.
+				if told := new(ssestream.StreamError); statusOf(via.err) == 0 && !errors.As(via.err, &told) {
+					t.Errorf("%s: the SDK ends with %v, want an error that it was told", how, via.err)
 				}
 				if !strings.Contains(strings.Join(via.Events, ""), "three ") || via.Text != "" && via.Text != "One two three " {
 					t.Errorf("%s: the SDK read %q before the error %v", how, via.Events, via.err)
@@ -122,6 +124,28 @@ func (g *rig) testBreaks(t *testing.T) {
 				if r := g.headway.receipt(t, via.id); r.Outcome != "truncated" || r.Timing.FirstText == nil || value(r.Usage.Output) == 0 || r.UsageFrom == "provider" {
 					t.Errorf("%s: the receipt is %s", how, r.raw)
 				}
+			}
+		})
+	}
+}
+
+// testFallback: an error event before any output is not the client's to see while
+// another offer can answer (SPEC §9). The opening that went before it is not
+// seen either.
+func (g *rig) testFallback(t *testing.T) {
+	for _, api := range apis {
+		t.Run(api, func(t *testing.T) {
+			t.Parallel()
+			raw := g.raw.writtenCall(t.Context(), api, api+".talk", true)
+			via := g.via.writtenCall(t.Context(), api, api+".two", true)
+			same(t, via, raw)
+			if n := via.header.Get("X-Headway-Attempts"); n != "2" {
+				t.Errorf("x-headway-attempts is %q, want 2", n)
+			}
+			r := g.headway.receipt(t, via.id)
+			if r.Outcome != "settled" || len(r.Attempts) != 2 || r.Attempts[0].Outcome != "failed" || r.Attempts[1].Outcome != "settled" ||
+				r.Attempts[1].Offer != via.header.Get("X-Headway-Offer") || r.Charge == nil || *r.Charge != "0.000023" {
+				t.Errorf("the receipt is %s", r.raw)
 			}
 		})
 	}

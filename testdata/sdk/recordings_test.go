@@ -3,10 +3,13 @@ package sdktest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/openai/openai-go/v3/packages/ssestream"
 )
 
 // otherwise names the recordings that an SDK does not read through Headway as it
@@ -189,8 +192,8 @@ func toldOfCut(t *testing.T, via, raw *heard) {
 	if raw.err != nil {
 		t.Errorf("straight from the upstream: %v, want a clean end", raw.err)
 	}
-	if via.err == nil {
-		t.Error("through Headway the stream ended cleanly")
+	if told := new(ssestream.StreamError); statusOf(via.err) == 0 && !errors.As(via.err, &told) {
+		t.Errorf("through Headway the stream ended with %v, want an error that the SDK was told", via.err)
 	}
 	sameEvents(t, via.Events, raw.Events)
 	if via.Text != raw.Text {

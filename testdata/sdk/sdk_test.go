@@ -38,11 +38,15 @@ func TestSDKs(t *testing.T) {
 	answers, models := map[string]*answer{}, []offered{}
 	for _, r := range g.recordings {
 		answers[r.name] = &answer{api: r.api, status: r.status, header: map[string]string{"Content-Type": r.media}, chunks: r.chunks}
-		models = append(models, offered{r.name, r.provider, r.dialect})
+		models = append(models, offered{name: r.name, format: r.provider, dialect: r.dialect})
 	}
 	for name, w := range written() {
 		answers[name] = w
-		models = append(models, offered{name, providerOf(w.api), ""})
+		models = append(models, offered{name: name, format: providerOf(w.api)})
+	}
+	for _, api := range apis { // a model of two offers, of which the cheaper fails before it says anything
+		models = append(models, offered{name: api + ".two", format: providerOf(api), upstream: api + ".early-error", cheap: true},
+			offered{name: api + ".two", format: providerOf(api), upstream: api + ".talk"})
 	}
 	g.up = startUpstream(t, answers)
 	g.headway = startHeadway(t, g.up.URL, models)
@@ -53,6 +57,7 @@ func TestSDKs(t *testing.T) {
 	t.Run("tools", g.testTools)
 	t.Run("errors", g.testErrors)
 	t.Run("streams that break", g.testBreaks)
+	t.Run("fallback", g.testFallback)
 	t.Run("cancel", g.testCancel)
 	t.Run("lists and counts", g.testLists)
 }

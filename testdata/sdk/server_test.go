@@ -3,6 +3,7 @@ package sdktest
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -56,6 +57,8 @@ func (o *output) String() string {
 // what happens to one leaves the others alone.
 type offered struct {
 	name, format, dialect string
+	upstream              string // the upstream's name for it, where that is another
+	cheap                 bool   // it is asked first where the model has another offer
 }
 
 // startHeadway builds the binary, writes a configuration and waits until the
@@ -157,8 +160,12 @@ func configuration(up string, models []offered) string {
 		if dialect := strings.ToLower(m.dialect); dialect != "" && !strings.ContainsAny(dialect, "._ ") {
 			fmt.Fprintf(&b, "    dialect: %s\n", dialect)
 		}
-		fmt.Fprintf(&b, "    offers:\n      - model: %s\n        upstream_model: %s\n        input_usd_per_mtok: \"1\"\n        output_usd_per_mtok: \"2\"\n",
-			m.name, viaModel+m.name)
+		output := "2"
+		if m.cheap {
+			output = "1"
+		}
+		fmt.Fprintf(&b, "    offers:\n      - model: %s\n        upstream_model: %s\n        input_usd_per_mtok: \"1\"\n        output_usd_per_mtok: %q\n",
+			m.name, viaModel+cmp.Or(m.upstream, m.name), output)
 	}
 	return b.String()
 }
@@ -182,7 +189,6 @@ type receipt struct {
 		FirstResponse *float64 `json:"first_response_ms"`
 		FirstText     *float64 `json:"first_text_delta_ms"`
 		FirstToken    *float64 `json:"first_token_ms"`
-		Total         *float64 `json:"total_handler_ms"`
 	}
 	Attempts []struct {
 		Offer, Error, Outcome string

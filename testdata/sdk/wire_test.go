@@ -50,14 +50,11 @@ type chunk struct {
 type label struct {
 	File, Format, Dialect, Media, Request string
 	Streamed                              bool
-	Status                                int
 	FirstOutput                           *int   `json:"first_output"`
 	FirstText                             *int   `json:"first_text"`
 	FinishReason                          string `json:"finish_reason"`
 	HasText                               bool   `json:"has_text"`
-	HasReasoning                          bool   `json:"has_reasoning"`
 	ToolCalls                             int    `json:"tool_calls"`
-	Events                                int
 	Usage                                 *struct {
 		Fresh         *int64  `json:"fresh_input"`
 		AllInput      *int64  `json:"all_input"`
@@ -68,7 +65,6 @@ type label struct {
 		Reasoning     *int64
 	}
 	Error *struct{ Event int }
-	Tags  []string
 }
 
 // The pauses of a replay: a model thinks before it speaks, and then speaks

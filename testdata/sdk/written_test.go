@@ -3,7 +3,6 @@ package sdktest
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -119,6 +118,7 @@ func written() map[string]*answer {
 		half := deltas[:3]
 		add(api+".talk", api, 200, events, complete, open, deltas, end)
 		add(api+".error-event", api, 200, events, complete, open, half, []string{errorEvent(api)})
+		add(api+".early-error", api, 200, events, complete, open, []string{errorEvent(api)})
 		add(api+".cut", api, 200, events, cut, open, half)
 		add(api+".stops", api, 200, events, complete, open, half)
 		add(api+".cut-inside", api, 200, events, complete, open, half, []string{deltas[3][:len(deltas[3])/2]})
@@ -139,7 +139,8 @@ func written() map[string]*answer {
 			add(api+".tools-"+shape, api, 200, header, complete, pieces)
 		}
 	}
-	add("embed", chat, http.StatusOK, whole, complete, []string{`{"object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":[0.25,-1.5,3e-05]}],"usage":{"prompt_tokens":` + strconv.Itoa(9) + `,"total_tokens":9}}`})
+	add("embed", chat, http.StatusOK, whole, complete, []string{`{"object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":[0.25,-1.5,3e-05]}],"usage":{"prompt_tokens":9,"total_tokens":9}}`})
+	add("beta", messages, http.StatusOK, whole, complete, []string{toolWhole(messages)})
 	add("count-messages", messages, http.StatusOK, whole, complete, []string{`{"input_tokens":42}`})
 	add("count-google", generate, http.StatusOK, whole, complete, []string{`{"totalTokens":42,"promptTokensDetails":[{"modality":"TEXT","tokenCount":42}]}`})
 	return all
