@@ -24,7 +24,7 @@ func (c *call) receipt() *core.Receipt {
 			Status: c.status, Operation: c.job.Operation, Format: c.job.Format, UpstreamFormat: offer.Provider.Format,
 			Streamed: t.streamed, FinishReason: finishReason(t.result.Finish),
 			Timing:   measure.Figures(line, t.result, t.streamed, int(t.arrivals)),
-			Decision: c.choice.Decision(), PredictedWait: t.pick.Prediction.Wait(), ActualWait: actualWait(t),
+			Decision: c.choice.Decision(), PredictedWait: predictedWait(t), ActualWait: actualWait(t),
 			InFlight: core.Some(max(t.inFlight, 0)), Region: offer.Provider.Region, TraceID: c.facts.trace, Group: c.facts.group,
 			PromptBytes: c.job.PromptBytes,
 		},
@@ -75,6 +75,15 @@ func finishReason(s string) string {
 		return ""
 	}
 	return s
+}
+
+// predictedWait is the prediction of the offer that answered, to the microsecond.
+func predictedWait(t *try) core.Opt[float64] {
+	w := t.pick.Prediction.Wait()
+	if w.OK {
+		w.V = core.Micro(w.V)
+	}
+	return w
 }
 
 // actualWait is what a prediction is held against: dispatch to the last output

@@ -73,22 +73,22 @@ func (s *Store) prepare() *batch {
 	return b
 }
 
-// encode appends a receipt. One that is beyond what the store takes loses its
-// decision (the ranking of thousands of offers), then all of its unsigned part.
+// encode appends a receipt, packed. One that is beyond what the store takes loses
+// its decision (the ranking of thousands of offers), then all of its unsigned
+// part.
 func (s *Store) encode(dst []byte, r *core.Receipt) []byte {
-	from := len(dst)
-	dst = s.encodeReceipt(dst, reflect.ValueOf(r).Elem())
-	if len(dst)-from <= maxValue {
-		return dst
+	text := s.encodeReceipt(s.plain[:0], reflect.ValueOf(r).Elem())
+	if len(text) > maxValue {
+		short := *r
+		short.Decision = nil
+		if text = s.encodeReceipt(text[:0], reflect.ValueOf(&short).Elem()); len(text) > maxValue {
+			short.Annex = core.Annex{}
+			text = s.encodeReceipt(text[:0], reflect.ValueOf(&short).Elem())
+		}
+		s.log.Warn("store: a receipt was too long to be kept whole", "call", r.ID)
 	}
-	short := *r
-	short.Decision = nil
-	if dst = s.encodeReceipt(dst[:from], reflect.ValueOf(&short).Elem()); len(dst)-from > maxValue {
-		short.Annex = core.Annex{}
-		dst = s.encodeReceipt(dst[:from], reflect.ValueOf(&short).Elem())
-	}
-	s.log.Warn("store: a receipt was too long to be kept whole", "call", r.ID)
-	return dst
+	s.plain = text
+	return s.packer.pack(dst, text)
 }
 
 // stored tells whether a receipt is there, readable or not.

@@ -17,12 +17,16 @@ func (s *Store) Receipt(id core.CallID) (*core.Receipt, error) {
 	if value == nil {
 		return nil, core.Errorf(core.NotFound, "there is no call %s", id)
 	}
-	return decode(id, value)
+	return s.decode(id, value)
 }
 
-func decode(id core.CallID, value []byte) (*core.Receipt, error) {
+func (s *Store) decode(id core.CallID, value []byte) (*core.Receipt, error) {
 	var r core.Receipt
-	if err := json.Unmarshal(value, &r); err != nil {
+	text, err := s.packer.unpack(value)
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
 		return nil, damagedRecord("receipt "+string(id), err)
 	}
 	return &r, nil
@@ -41,7 +45,7 @@ func (s *Store) Receipts(from, to time.Time, newest bool, yield func(*core.Recei
 	var bad error
 	err := s.scan(lo, hi, newest, func(key, value []byte) bool {
 		var r *core.Receipt
-		if r, bad = decode(core.CallID(key[len(receiptPrefix)+len("0000-00/"):]), value); bad != nil {
+		if r, bad = s.decode(core.CallID(key[len(receiptPrefix)+len("0000-00/"):]), value); bad != nil {
 			return false
 		}
 		return yield(r)

@@ -54,3 +54,12 @@ func (s *Store) Raw(key string, value []byte) error {
 
 // AppendFloat is how a number is written.
 func AppendFloat(f float64) []byte { return appendFloat(nil, f) }
+
+// Dictionary is what receipts are packed with.
+const Dictionary = dictionary1
+
+// Packer packs and unpacks receipts.
+func Packer() (pack func(dst, text []byte) []byte, unpack func([]byte) ([]byte, error)) {
+	p := newPacker()
+	return p.pack, p.unpack
+}

@@ -22,12 +22,26 @@ const (
 	intentsFile = 4 << 20
 )
 
-// generation is one file of intents. Store.mu guards open and size.
+// generation is one file of intents. Store.mu guards open and size. Where the
+// system can, its disk space is taken at once and it is written through memory:
+// a system call for each call served costs more than ranking its offers, and
+// what a killed process has written there is kept all the same.
 type generation struct {
 	number int
 	file   *os.File
-	size   int64
-	open   int // intents in it whose receipt is not durable
+	memory []byte // of the whole file; nil: it is appended to
+	size   int64  // of the intents in it
+	open   int    // intents in it whose receipt is not durable
+}
+
+// write puts an intent's line at its place.
+func (g *generation) write(line []byte, at int64) error {
+	if g.memory != nil {
+		copy(g.memory[at:], line)
+		return nil
+	}
+	_, err := g.file.Write(line)
+	return err
 }
 
 func intentsName(dir string, number int) string {
@@ -35,12 +49,16 @@ func intentsName(dir string, number int) string {
 }
 
 func newGeneration(dir string, number int) (*generation, error) {
-	f, err := os.OpenFile(intentsName(dir, number), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	return &generation{number: number, file: f}, err
+	f, err := os.OpenFile(intentsName(dir, number), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &generation{number: number, file: f, memory: mapped(f, intentsFile)}, nil
 }
 
 // retire ends the file, and removes it where every intent in it has its receipt.
 func (g *generation) retire() {
+	unmap(g.memory)
 	_ = g.file.Close()
 	if g.open == 0 {
 		_ = os.Remove(g.file.Name()) // what stays is read, and found settled, at the next start
@@ -70,11 +88,11 @@ func (s *Store) Open(in core.Intent) error {
 	n.intent = in
 	// The line end in front keeps a line apart from one that was cut short.
 	n.line = append(s.encodeIntent(append(n.line[:0], '\n'), reflect.ValueOf(&n.intent).Elem()), '\n')
-	g, err := s.reserve(in.ID, len(n.line))
+	g, at, err := s.reserve(in.ID, len(n.line))
 	if err != nil {
 		return err
 	}
-	if _, err := g.file.Write(n.line); err != nil {
+	if err := g.write(n.line, at); err != nil {
 		s.mu.Lock()
 		delete(s.open, in.ID)
 		g.open--
@@ -86,22 +104,22 @@ func (s *Store) Open(in core.Intent) error {
 	return nil
 }
 
-// reserve notes in memory that a call is open, and in which file.
-func (s *Store) reserve(id core.CallID, size int) (*generation, error) {
+// reserve notes in memory that a call is open, and gives its place in which file.
+func (s *Store) reserve(id core.CallID, size int) (*generation, int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, errClosed()
+		return nil, 0, errClosed()
 	}
 	if s.queued >= queueLimit {
 		e := core.Errorf(core.Unavailable, "%d receipts wait for the disk", s.queued)
 		e.RetryAfter = time.Second
-		return nil, e
+		return nil, 0, e
 	}
 	if _, twice := s.open[id]; twice {
-		return nil, core.Errorf(core.Internal, "call %s is open already", id)
+		return nil, 0, core.Errorf(core.Internal, "call %s is open already", id)
 	}
-	if s.current.size >= intentsFile {
+	if s.current.size+int64(size) > intentsFile {
 		// A file that cannot be made now is tried again at the next call.
 		if next, err := newGeneration(s.dir, s.current.number+1); err == nil {
 			if s.current.open == 0 {
@@ -111,10 +129,16 @@ func (s *Store) reserve(id core.CallID, size int) (*generation, error) {
 		}
 	}
 	g := s.current
+	if g.memory != nil && g.size+int64(size) > intentsFile {
+		e := core.Errorf(core.Unavailable, "the call cannot be noted")
+		e.RetryAfter = 5 * time.Second
+		return nil, 0, e
+	}
+	at := g.size
 	g.size += int64(size)
 	g.open++
 	s.open[id] = g
-	return g, nil
+	return g, at, nil
 }
 
 // settled notes that a call's receipt is durable. A file that holds no other open

@@ -20,7 +20,7 @@
 //
 // # Layout of the keys
 //
-//	r/<YYYY-MM>/<call id>       a receipt as JSON; the month is that of the id's own time
+//	r/<YYYY-MM>/<call id>       a receipt as JSON, packed (pack.go); the month is that of the id's own time
 //	rj/<job>\x00<call id>       calls of a job, where the job is not the call itself
 //	rl/<call id>                a lost receipt that the Recorder has not been told of yet
 //	v/<kind>/<name>             a record of the Vault
@@ -103,6 +103,7 @@ type Store struct {
 	notes    sync.Pool // of *note
 	// The encoders give what encoding/json does.
 	encodeReceipt, encodeIntent encoder
+	packer                      packer
 	commit                      func([]entry) error // apply, but for tests that make it fail
 	room                        room
 	wake                        chan struct{} // tells the writer that there is something to do
@@ -125,7 +126,8 @@ type Store struct {
 	// pending and batch belong to the writer (or to Close after it).
 	pending []waiting
 	batch   *batch
-	text    []byte // the receipts of the batch
+	text    []byte // the receipts of the batch, packed
+	plain   []byte // one of them before
 }
 
 var (
@@ -154,7 +156,7 @@ func open(dir string, o Options, verify int64) (*Store, error) {
 	}
 	s := &Store{
 		dir: dir, clock: o.Clock, log: o.Log, lock: lock, recorder: o.Recorder, notes: sync.Pool{New: func() any { return new(note) }},
-		encodeReceipt: encoderOf(reflect.TypeFor[core.Receipt]()), encodeIntent: encoderOf(reflect.TypeFor[core.Intent]()),
+		encodeReceipt: encoderOf(reflect.TypeFor[core.Receipt]()), encodeIntent: encoderOf(reflect.TypeFor[core.Intent]()), packer: newPacker(),
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), running: make(chan struct{}, 1), open: map[core.CallID]*generation{},
 	}
 	s.commit = s.apply

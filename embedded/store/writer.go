@@ -196,7 +196,7 @@ func (s *Store) tellLost(ctx context.Context) {
 				s.log.Error("store: a lost receipt cannot be read", "call", id, "err", err)
 				continue
 			}
-			r, err := decode(id, value)
+			r, err := s.decode(id, value)
 			if err != nil {
 				s.log.Error("store: a lost receipt cannot be read", "call", id, "err", cause(err))
 			} else if s.recorder != nil {
