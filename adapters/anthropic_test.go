@@ -397,13 +397,13 @@ func TestAnthropicSignatureRepair(t *testing.T) {
 func TestAnthropicReadError(t *testing.T) {
 	for body, want := range map[string]core.UpstreamError{
 		`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 tokens > 8 maximum"},"request_id":"r"}`: {Status: 400, Type: "invalid_request_error", Message: "prompt is too long: 9 tokens > 8 maximum"},
-		recorded(t, "llamacpp/messages-error-no-messages.json"): {Status: 400, Type: "server_error", Code: "500", Message: "'messages' is required"},
-		`{"error":"model 'x' not found"}`:                        {Status: 400, Message: "model 'x' not found"},
-		`{"detail":[{"loc":["body"],"msg":"field required"}]}`:   {Status: 400, Message: "field required"},
-		`{"detail":"Not authenticated"}`:                         {Status: 400, Message: "Not authenticated"},
-		`404 page not found`:                                     {Status: 400},
-		``:                                                       {Status: 400},
-		`<html>`:                                                 {Status: 400},
+		recorded(t, "llamacpp/messages-error-no-messages.json"):                                                                           {Status: 400, Type: "server_error", Code: "500", Message: "'messages' is required"},
+		`{"error":"model 'x' not found"}`:                      {Status: 400, Message: "model 'x' not found"},
+		`{"detail":[{"loc":["body"],"msg":"field required"}]}`: {Status: 400, Message: "field required"},
+		`{"detail":"Not authenticated"}`:                       {Status: 400, Message: "Not authenticated"},
+		`404 page not found`:                                   {Status: 400},
+		``:                                                     {Status: 400},
+		`<html>`:                                               {Status: 400},
 	} {
 		if got := (adapters.Anthropic{}).Reader(&core.Job{}, nil).ReadError(400, []byte(body)); got != want {
 			t.Errorf("%s: %+v", body, got)

@@ -151,7 +151,9 @@ func googleSSE(events ...string) string {
 
 func TestGoogleRead(t *testing.T) {
 	some := core.Some[int64]
-	part := func(p string) string { return `{"candidates":[{"content":{"parts":[` + p + `],"role":"model"},"index":0}]}` }
+	part := func(p string) string {
+		return `{"candidates":[{"content":{"parts":[` + p + `],"role":"model"},"index":0}]}`
+	}
 	usage := func(u string) string { return `{"usageMetadata":` + u + `}` }
 	for _, c := range []struct {
 		name  string
@@ -241,7 +243,7 @@ func TestGoogleReadWhole(t *testing.T) {
 func TestGoogleReadError(t *testing.T) {
 	for body, want := range map[string]core.UpstreamError{
 		`{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}`: {Status: 400, Type: "INVALID_ARGUMENT", Code: "API_KEY_INVALID", Message: "API key not valid."},
-		`[{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"}}]`: {Status: 400, Type: "RESOURCE_EXHAUSTED", Code: "429", Message: "slow"},
+		`[{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"}}]`:                                                                                                       {Status: 400, Type: "RESOURCE_EXHAUSTED", Code: "429", Message: "slow"},
 		`[]`:       {Status: 400},
 		`{}`:       {Status: 400},
 		`not JSON`: {Status: 400},

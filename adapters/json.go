@@ -262,15 +262,6 @@ func (c *cursor) end() error {
 	return c.err
 }
 
-// filled consumes a value and tells whether it is a string that is not empty.
-func (c *cursor) filled() bool {
-	if s, ok := c.text(); ok {
-		return len(s) > 0
-	}
-	c.skip()
-	return false
-}
-
 // word consumes a value and gives a string's text, unescaped, else "".
 func (c *cursor) word() string {
 	if s, ok := c.text(); ok {

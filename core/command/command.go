@@ -171,7 +171,7 @@ func sayError(w io.Writer, err error) {
 	case errors.As(err, &known):
 		msg := err.Error()
 		var system syscall.Errno // why, where it was the system that refused
-		if errors.As(err, &system) && !strings.Contains(msg, system.Error()) {
+		if known.Kind != core.NotFound && errors.As(err, &system) && !strings.Contains(msg, system.Error()) {
 			msg += ": " + system.Error()
 		}
 		say(msg, known.Hint)

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,7 +48,6 @@ type Gateway struct {
 	setup    atomic.Pointer[Setup]
 	draining atomic.Bool
 	open     atomic.Int64
-	live     sync.Map // core.CallID -> *call, for what is going on now
 }
 
 // New makes a gateway that serves nothing until Swap.

@@ -57,43 +57,39 @@ type upstream struct {
 func (u *upstream) serve(conn net.Conn) {
 	defer conn.Close()
 	br := bufio.NewReader(conn)
-	for {
-		r, err := http.ReadRequest(br)
-		if err != nil {
-			return
-		}
-		body, _ := io.ReadAll(r.Body)
-		start := time.Now()
-		u.mu.Lock()
-		script := u.scripts[min(len(u.requests), len(u.scripts)-1)]
-		u.requests, u.bodies = append(u.requests, r), append(u.bodies, string(body))
-		u.mu.Unlock()
-		gone := make(chan struct{})
-		go func() {
-			if _, err := br.Peek(1); err != nil {
-				u.mu.Lock()
-				u.closed = append(u.closed, time.Now())
-				u.mu.Unlock()
-				close(gone)
-			}
-		}()
-		for _, s := range script {
-			select {
-			case <-time.After(s.at - time.Since(start)):
-			case <-gone:
-				return
-			}
-			if s.write == cutOff {
-				return
-			}
-			if _, err := io.WriteString(conn, s.write); err != nil {
-				return
-			}
-		}
-		// The next request, if there is one, is being waited for by Peek.
-		<-gone
+	r, err := http.ReadRequest(br)
+	if err != nil {
 		return
 	}
+	body, _ := io.ReadAll(r.Body)
+	start := time.Now()
+	u.mu.Lock()
+	script := u.scripts[min(len(u.requests), len(u.scripts)-1)]
+	u.requests, u.bodies = append(u.requests, r), append(u.bodies, string(body))
+	u.mu.Unlock()
+	gone := make(chan struct{})
+	go func() {
+		if _, err := br.Peek(1); err != nil {
+			u.mu.Lock()
+			u.closed = append(u.closed, time.Now())
+			u.mu.Unlock()
+			close(gone)
+		}
+	}()
+	for _, s := range script {
+		select {
+		case <-time.After(s.at - time.Since(start)):
+		case <-gone:
+			return
+		}
+		if s.write == cutOff {
+			return
+		}
+		if _, err := io.WriteString(conn, s.write); err != nil {
+			return
+		}
+	}
+	<-gone
 }
 
 func (u *upstream) calls() int {
