@@ -182,7 +182,7 @@ func (l *killLoad) acknowledge(client *http.Client, g *gateway, id string) {
 		status, raw, err := g.adminBy(client, "/admin/v1/calls/"+id)
 		switch {
 		case err != nil:
-		case status == http.StatusOK:
+		case status == http.StatusOK && bytes.Contains(raw, []byte(`"outcome":"`)):
 			l.mu.Lock()
 			l.kept[id] = raw
 			l.mu.Unlock()

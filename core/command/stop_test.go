@@ -65,7 +65,7 @@ func (r *stopRig) open(t *testing.T, f wire, model string) *http.Response {
 	return resp
 }
 
-// signal sends SIGTERM and waits until no new connection is taken.
+// terminate sends SIGTERM and waits until no new connection is taken.
 func (r *stopRig) terminate(t *testing.T) {
 	t.Helper()
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -202,12 +202,13 @@ func TestHangup(t *testing.T) {
 		if err := os.WriteFile(r.file(), []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		said := strings.Count(r.log.all(), says)
 		if err := r.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
 		err := poll(func() error {
-			if !strings.Contains(r.log.all(), says) {
-				return fmt.Errorf("the log does not say %q:\n%s", says, r.log.tail())
+			if strings.Count(r.log.all(), says) == said {
+				return fmt.Errorf("the log does not say %q again:\n%s", says, r.log.tail())
 			}
 			return nil
 		})
