@@ -44,8 +44,13 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Notes) > 0 {
-		t.Errorf("it needs advice: %v", f.Notes)
+	var idle []string // what this version does not do yet; nothing else needs advice
+	for _, n := range f.Notes {
+		idle = append(idle, n.Path+" "+n.Reason)
+	}
+	if want := []string{"routing.auto does nothing in this version", "routing.scripts does nothing in this version",
+		"nats does nothing in this version", "limits.script does nothing in this version"}; !slices.Equal(idle, want) {
+		t.Errorf("its notes are %q, want %q", idle, want)
 	}
 
 	def, got := conf.Default(), *f
@@ -318,6 +323,7 @@ store: {log_file_bytes: 16777216}
 		t.Fatal(err)
 	}
 	s := time.Second
+	f.Notes = nil // TestNotes
 	want := conf.File{Path: "headway.yaml", Dir: ".", Listen: "[::1]:0", Data: "data",
 		Settings: core.Settings{
 			Routing: core.Routing{Strategy: "balanced", TimeValue: 1_000_000, ServeOwn: true, BlockModels: []core.Model{"b"},
@@ -359,6 +365,7 @@ providers:
 	}
 	want := []string{
 		"admin_token: is short",
+		"routing.auto: does nothing in this version",
 		"routing.auto[0]: no offer of this file serves smal, did you mean small",
 		"routing.allow_models[0]: no offer of this file serves other",
 		"routing.block_models[0]: no offer of this file serves smalll, did you mean small",

@@ -24,7 +24,7 @@ func fileRecord() value[draft] {
 		key("admin_token", "The credential of admin calls. Left out, or a ${NAME} that is not set: one is made and kept in the data folder.",
 			adminToken(), func(d *draft) *core.Secret { return &d.AdminToken }),
 		key("routing", "How offers are chosen where a key does not say otherwise.", record(routingFields(), nil), self),
-		key("nats", "How worker nodes reach this box.", record([]field[draft]{
+		key("nats", "How worker nodes reach this box. Not in this version: it does nothing.", record([]field[draft]{
 			key("listen", "The address that nodes dial, as host:port. It is opened once a node is enrolled.",
 				hostPort(), func(d *draft) *string { return &d.NATS.Listen }),
 			key("heartbeat", "How often a node reports.",
@@ -45,7 +45,7 @@ func fileRecord() value[draft] {
 			key("max_retry_after", "The longest pause that an upstream may ask for with Retry-After.",
 				duration(0, day), func(d *draft) *time.Duration { return &d.Settings.Breaker.MaxRetryAfter }),
 		}, nil), self),
-		key("slow", "From when on a phase of a call is called slow (SPEC §21).", record(slowFields(), nil), self),
+		key("slow", "From when on a phase of a call is called slow.", record(slowFields(), nil), self),
 		key("log", "What is logged.", record([]field[draft]{
 			key("level", "The least level: debug, info, warn or error. No level shows a prompt, an answer or a secret.",
 				level(), func(d *draft) *slog.Level { return &d.LogLevel }),
@@ -68,13 +68,13 @@ const (
 
 func routingFields() []field[draft] {
 	return []field[draft]{
-		key("strategy", "price-and-wait, cheapest, fastest, fastest-first-token or balanced (SPEC §7).",
+		key("strategy", "price-and-wait, cheapest, fastest, fastest-first-token or balanced.",
 			strategy(), func(d *draft) *string { return &d.Settings.Routing.Strategy }),
 		key("time_value_usd_per_hour", "What an hour of waiting is worth, in US dollars.",
 			dollars(), func(d *draft) *core.Money { return &d.Settings.Routing.TimeValue }),
-		key("auto", "The models among which a call for the model `auto` is routed.",
+		key("auto", "The models among which a call for the model `auto` is routed. Not in this version: it does nothing.",
 			names(offered(), 0), func(d *draft) *[]core.Model { return &d.Auto }),
-		key("scripts", "The folder of the strategies in JavaScript.",
+		key("scripts", "The folder of the strategies in JavaScript. Not in this version: it does nothing.",
 			folder(), func(d *draft) *string { return &d.Scripts }),
 		key("price_cap_usd_per_mtok", "Offers with a rate above it are refused; at the cap passes.",
 			priceCap(), func(d *draft) *core.PriceCap { return &d.Settings.Routing.PriceCap }),
@@ -110,7 +110,7 @@ func limitFields() []field[draft] {
 			func(l *core.Limits) *time.Duration { return &l.ClientWrite }),
 		limit("drain", "How long a stop waits for open calls.", 0,
 			func(l *core.Limits) *time.Duration { return &l.Drain }),
-		key("script", "The time limit of one ranking by a script.",
+		key("script", "The time limit of one ranking by a script. Not in this version: it does nothing.",
 			duration(time.Millisecond, 10*time.Second), func(d *draft) *time.Duration { return &d.ScriptTime }),
 	}
 }
@@ -209,6 +209,24 @@ func adminToken() value[core.Secret] {
 	return v
 }
 
+// noteIdle says of what this version reads and does not use that it does nothing.
+func noteIdle(b *binder, at place) {
+	for _, path := range [...][]string{{"routing", "auto"}, {"routing", "scripts"}, {"nats"}, {"limits", "script"}} {
+		here := at
+		for _, name := range path {
+			under := here.child(name)
+			if under.node == here.node { // it is not there
+				here = at
+				break
+			}
+			here = under
+		}
+		if here.node != at.node {
+			b.note(here, "leave it out", "does nothing in this version")
+		}
+	}
+}
+
 // checkFile looks at what several parts of a file say together.
 func checkFile(b *binder, at place, d *draft) {
 	checkProviders(b, at.child("providers"), d.providers)
@@ -216,6 +234,7 @@ func checkFile(b *binder, at place, d *draft) {
 	if t := d.AdminToken; !t.Empty() && len(t.Reveal()) < 16 {
 		b.note(at.child("admin_token"), "use 16 characters or more", "is short")
 	}
+	noteIdle(b, at)
 	if len(d.providers) == 0 {
 		return // its models come from nodes and admin calls
 	}
