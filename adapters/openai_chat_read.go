@@ -20,6 +20,7 @@ type chatReader struct {
 	reported  bool
 	times     llamaTimes
 	native    ollamaTimes
+	last      alike
 }
 
 // Split is by server-sent events.
@@ -41,6 +42,9 @@ type chatChunk struct {
 	timed   bool
 	times   llamaTimes
 	native  ollamaTimes
+
+	pieces   int // of output text
+	from, to int // where the last of them is
 }
 
 // Read marks a chunk (SPEC §3). Null and empty text is no output, the role and
@@ -51,6 +55,10 @@ func (r *chatReader) Read(f *core.Frame) core.Mark {
 	}
 	if f.Data[0] == '[' && string(bytes.TrimSpace(f.Data)) == "[DONE]" {
 		return core.MarkEnd
+	}
+	if piece, ok := r.last.piece(f.Data); ok && f.Name == "" {
+		r.answer.OutputBytes += textLen(piece)
+		return r.last.mark
 	}
 	c := walk(f.Data)
 	chunk := chatChunk{text: r.operation == core.OpCompletions}
@@ -75,6 +83,9 @@ func (r *chatReader) Read(f *core.Frame) core.Mark {
 	}
 	if mark.Has(core.MarkReasoning) {
 		r.answer.StreamedReasoning = true
+	}
+	if chunk.pieces == 1 && (mark == core.MarkText || mark == core.MarkReasoning) && !chunk.usage && !chunk.timed && f.Name == "" {
+		r.last.learn(f.Data, chunk.from, chunk.to, mark)
 	}
 	return mark
 }
@@ -266,6 +277,8 @@ func (k *chatChunk) said(c *cursor, kind core.Mark) int {
 	n := textLen(s)
 	k.mark |= kind
 	k.bytes += n
+	k.pieces++
+	k.from, k.to = c.i-1-len(s), c.i-1
 	return n
 }
 

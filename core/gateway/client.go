@@ -76,6 +76,7 @@ func (c *call) name(h http.Header, offer core.OfferID, attempts int) {
 func (s *sink) begin() error {
 	if !s.begun {
 		s.begun, s.c.sent = true, true
+		s.extend()
 		s.header()
 		s.c.WriteHeader(s.status)
 		s.c.status = s.status
@@ -86,7 +87,6 @@ func (s *sink) begin() error {
 // Write sends bytes to the client; a write that blocks for limits.client_write
 // fails with os.ErrDeadlineExceeded.
 func (s *sink) Write(p []byte) error {
-	s.extend()
 	_ = s.begin()
 	_, err := s.c.ResponseWriter.Write(p)
 	return err

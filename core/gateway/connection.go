@@ -146,6 +146,7 @@ func newTransport(private bool) *http.Transport {
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second, WriteByteTimeout: 30 * time.Second},
 		DisableCompression:     true,
+		ReadBufferSize:         8 << 10, // as the relay's: fewer reads where an upstream is ahead
 		MaxIdleConns:           4096,
 		MaxIdleConnsPerHost:    1024,
 		IdleConnTimeout:        90 * time.Second,

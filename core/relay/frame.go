@@ -40,6 +40,7 @@ type Splitter struct {
 	joined []byte // the data of a block with several data lines
 	fields int    // data lines so far
 	skipLF bool   // the last line ended with CR: a LF next belongs to it
+	lf     int    // no LF is between scan and here
 	crlf   bool   // this stream ends lines with CR LF
 	begun  bool   // the byte order mark, if any, is behind us
 
@@ -88,6 +89,7 @@ func (s *Splitter) Room() ([]byte, error) {
 func (s *Splitter) shift(by int) {
 	s.scan -= by
 	s.line -= by
+	s.lf -= by
 	s.data.from, s.data.to = s.data.from-by, s.data.to-by
 	s.name.from, s.name.to = s.name.from-by, s.name.to-by
 	if s.value >= 0 {
@@ -123,11 +125,16 @@ func (s *Splitter) Next(f *core.Frame) bool {
 				continue
 			}
 		}
-		rest := s.buf[s.scan:s.end]
-		eol := bytes.IndexByte(rest, '\n')
-		if eol >= 0 {
-			rest = rest[:eol]
+		// The next LF is looked for once, not for each line that a CR ends.
+		s.lf = max(s.lf, s.scan)
+		eol := bytes.IndexByte(s.buf[s.lf:s.end], '\n')
+		if eol < 0 {
+			s.lf = s.end
+		} else {
+			s.lf += eol
+			eol = s.lf - s.scan
 		}
+		rest := s.buf[s.scan:s.lf]
 		if cr := bytes.IndexByte(rest, '\r'); cr >= 0 {
 			if s.crlf && s.scan+cr+1 == s.end {
 				s.scan += cr

@@ -66,8 +66,9 @@ type Pump struct {
 	mu       sync.Mutex // guards the fields below against the hold timer
 	held     []byte
 	holding  *time.Timer
-	released bool // what was held has gone out
-	sent     bool // bytes have been written to the client
+	run      []byte // what goes out at the end of this read
+	released bool   // what was held has gone out
+	sent     bool   // bytes have been written to the client
 	broken   error
 
 	finished bool      // the format's finish was seen
@@ -308,14 +309,28 @@ func (p *Pump) release() {
 	}
 }
 
+// write puts bytes behind those that go out at the end of this read. Frames lie
+// side by side in the splitter's buffer: as long as none is left out, all of a
+// read goes out in one piece.
 func (p *Pump) write(b []byte) {
-	if p.broken == nil {
-		p.sent = true
-		p.broken = p.Sink.Write(b)
+	p.sent = true
+	if n := len(p.run); n > 0 && n < cap(p.run) && len(b) > 0 && &p.run[:n+1][n] == &b[0] {
+		p.run = p.run[:n+len(b)]
+		return
 	}
+	p.writeRun()
+	p.run = b
+}
+
+func (p *Pump) writeRun() {
+	if len(p.run) > 0 && p.broken == nil {
+		p.broken = p.Sink.Write(p.run)
+	}
+	p.run = nil
 }
 
 func (p *Pump) flush() {
+	p.writeRun()
 	if p.broken == nil {
 		p.broken = p.Sink.Flush()
 	}
