@@ -145,7 +145,7 @@ func Init(names []string, env func(string) (string, bool)) ([]byte, error) {
 }
 
 const initHead = `# Headway's configuration. Every key there is, with what it does: conf/headway.yaml in Headway's repository.
-# Check it with ` + "`headway check headway.yaml`" + `, start with ` + "`headway serve --config headway.yaml`" + `.
+# ` + "`headway check FILE` checks it, `headway serve --config FILE`" + ` starts with it; left out, FILE is ./headway.yaml.
 
 # One address for the model APIs and the admin API. Other machines can call only if it is not a loopback address.
 listen: 127.0.0.1:8080

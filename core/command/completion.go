@@ -35,11 +35,13 @@ func completionCommand() *cli.Command {
 	}
 }
 
-// Both ask headway itself what can follow.
+// Both ask headway itself what can follow; -- alone would end the flags there, so
+// it is asked about as -.
 const (
 	bashCompletion = `_headway() {
   local cur=${COMP_WORDS[COMP_CWORD]} ask=("${COMP_WORDS[@]:0:COMP_CWORD}")
   [[ $cur == -* ]] && ask+=("$cur")
+  [[ $cur == -- ]] && ask[-1]=-
   COMPREPLY=($(compgen -W "$("${ask[@]}" --generate-bash-completion 2>/dev/null | cut -d: -f1)" -- "$cur"))
 }
 complete -o default -F _headway headway
@@ -49,6 +51,7 @@ _headway() {
   local -a ask found
   ask=("${(@)words[1,CURRENT-1]}")
   [[ ${words[CURRENT]} == -* ]] && ask+=("${words[CURRENT]}")
+  [[ ${words[CURRENT]} == -- ]] && ask[-1]=-
   found=("${(@f)$("${ask[@]}" --generate-bash-completion 2>/dev/null)}")
   if [[ -n ${found[1]} ]]; then _describe headway found; else _files; fi
 }

@@ -49,9 +49,6 @@ func demoFolder() string {
 
 // demo runs the server with simulated providers.
 func demo(c *cli.Context, p Program, o ServeOptions) error {
-	if c.String("config") != "" {
-		return wrongUsage("--demo brings its own configuration", "leave --config out")
-	}
 	if c.String("data") == "" {
 		o.File.Data = demoFolder()
 	}

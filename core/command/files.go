@@ -132,10 +132,23 @@ func checkCommand() *cli.Command {
 					fmt.Fprintf(c.App.ErrWriter, "headway: hint: %s\n", n.Hint)
 				}
 			}
-			fmt.Fprintf(c.App.Writer, "%s is good: %d providers, %d offers, %d keys\n", path, len(file.Providers), len(file.Offers), len(file.Keys))
+			fmt.Fprintf(c.App.Writer, "%s is good: %s\n", path, holds(len(file.Providers), len(file.Offers), len(file.Keys)))
 			return nil
 		},
 	}
+}
+
+// holds says how much a file holds. Keys that were made by a command are not in
+// it.
+func holds(providers, offers, keys int) string {
+	return several(providers, "provider") + ", " + several(offers, "offer") + ", " + several(keys, "key")
+}
+
+func several(n int, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return fmt.Sprintf("%d %ss", n, of)
 }
 
 // problem is one line of check --json.
@@ -240,7 +253,7 @@ func sayApplied(c *cli.Context, a control.Applied) error {
 	for _, path := range a.Restart {
 		fmt.Fprintf(c.App.ErrWriter, "headway: note: %s is not what is in force, and only a restart changes it\n", path)
 	}
-	fmt.Fprintf(c.App.Writer, "in force: %d providers, %d offers, %d keys\n", a.Providers, a.Offers, a.Keys)
+	fmt.Fprintf(c.App.Writer, "in force from the file: %s\n", holds(a.Providers, a.Offers, a.Keys))
 	return nil
 }
 
@@ -267,7 +280,7 @@ func statusCommand() *cli.Command {
 
 func health(s control.Status) string {
 	if s.Healthy {
-		return "kept"
+		return "every one is kept"
 	}
 	return "not kept: " + s.Trouble
 }

@@ -254,7 +254,7 @@ func TestOwnProvider(t *testing.T) {
 	if len(next) != 3 {
 		t.Fatalf("init says %d commands to go on with:\n%s", len(next), said)
 	}
-	run(next[0][1], "headway.yaml is good: 1 providers, 1 offers, 0 keys")
+	run(next[0][1], "headway.yaml is good: 1 provider, 1 offer, 0 keys")
 
 	g := &gateway{data: filepath.Join(dir, "data"), log: &gatewayLog{ready: make(chan string, 1)}, ended: make(chan struct{})}
 	g.cmd = exec.Command("sh", "-c", "exec "+next[1][1])

@@ -20,7 +20,7 @@ func keyCommand() *cli.Command {
 				Name: "create", Usage: "make a key and show it, once", UsageText: "headway key create [NAME] [flags]",
 				Description: "Prints the key alone on the last line. It is kept as a hash, so nobody can show it again.\n\n" +
 					"Example:\n   headway key create ci --models small,large --expires 2027-01-31",
-				Flags:  serverFlags(append(keyFlags(), &cli.StringFlag{Name: "name", Usage: "what it is called in lists"}, jsonFlag())...),
+				Flags:  serverFlags(append(keyFlags(), &cli.StringFlag{Name: "name", Usage: "the `NAME` it has in lists"}, jsonFlag())...),
 				Action: createKey,
 			},
 			{
@@ -32,7 +32,7 @@ func keyCommand() *cli.Command {
 			{
 				Name: "set", Usage: "change a key", UsageText: "headway key set ID|NAME [flags]",
 				Description: "Changes what is named; an empty value takes it away.\n\nExample:\n   headway key set ci --models small --owner \"\"",
-				Flags:       serverFlags(append(keyFlags(), &cli.StringFlag{Name: "name", Usage: "what it is called in lists"}, jsonFlag())...),
+				Flags:       serverFlags(append(keyFlags(), &cli.StringFlag{Name: "name", Usage: "the `NAME` it has in lists"}, jsonFlag())...),
 				Action:      onServer([]string{"ID|NAME"}, setKey),
 			},
 			{
@@ -49,13 +49,13 @@ func keyCommand() *cli.Command {
 func keyFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "models", Usage: "the only `MODELS` that it may use, with commas between"},
-		&cli.StringFlag{Name: "allow-models", Usage: "as --models; a model must pass both"},
+		&cli.StringFlag{Name: "allow-models", Usage: "`MODELS`, as --models; a model must pass both"},
 		&cli.StringFlag{Name: "block-models", Usage: "`MODELS` that it may not use"},
 		&cli.StringFlag{Name: "price-cap-input", Usage: "refuse it offers above this input rate, in `USD` per million tokens"},
-		&cli.StringFlag{Name: "price-cap-output", Usage: "likewise for the output rate"},
+		&cli.StringFlag{Name: "price-cap-output", Usage: "likewise for the output rate, in `USD`"},
 		&cli.StringFlag{Name: "strategy", Usage: "its `STRATEGY`, instead of routing.strategy"},
 		&cli.StringFlag{Name: "time-value", Usage: "what an hour of waiting is worth to it, in `USD`"},
-		&cli.StringFlag{Name: "owner", Usage: "who it belongs to: that owner's offers do not serve it"},
+		&cli.StringFlag{Name: "owner", Usage: "the `OWNER` it belongs to: that owner's offers do not serve it"},
 		&cli.BoolFlag{Name: "serve-own", Usage: "let the owner's own offers serve it"},
 		&cli.StringFlag{Name: "expires", Usage: "when it stops working: a `DATE` or a time like 2027-01-31T12:00:00Z"},
 		&cli.StringSliceFlag{Name: "label", Usage: "a word of your own as `NAME=VALUE`, repeatable"},
@@ -212,7 +212,7 @@ func keyID(ctx context.Context, s *control.Client, word string) (core.KeyID, err
 	case 1:
 		return found[0], nil
 	}
-	return "", wrongUsage(fmt.Sprintf("%d keys are called %q", len(found), word), "name one of them by its id: "+joined(found))
+	return "", wrongUsage(fmt.Sprintf("%d keys are called %q", len(found), word), "name one of them by its id: "+strings.ReplaceAll(joined(found), ",", ", "))
 }
 
 func setKey(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {

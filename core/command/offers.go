@@ -116,6 +116,7 @@ func testOffers(c *cli.Context) error {
 	receipts := control.List[*core.Receipt]{Items: []*core.Receipt{}}
 	var bad []string
 	var last error
+	unreached := false
 	progress := terminal(c.App.ErrWriter)
 	for i, id := range ids {
 		if progress {
@@ -138,6 +139,7 @@ func testOffers(c *cli.Context) error {
 		result := "answers"
 		if r.Outcome != core.Settled {
 			result = string(r.Outcome) + ": " + reason(a)
+			unreached = unreached || a.Error == "connect"
 			bad, last = append(bad, id), &core.Error{Kind: core.Upstream, Msg: id + ": " + result}
 		}
 		t.add(id, result, ms(a.Timing.UpstreamHeaders), ms(a.Timing.FirstToken), dollars(r.Charge), string(r.ID))
@@ -147,11 +149,15 @@ func testOffers(c *cli.Context) error {
 	} else {
 		t.write(c.App.Writer)
 	}
+	hint := "headway trace CALL shows more"
+	if unreached {
+		hint += "; connect: there was no connection, or it broke: see base_url in the file, and that the server can reach it"
+	}
 	switch {
 	case len(bad) == 1:
-		return &core.Error{Kind: core.Upstream, Msg: last.Error(), Hint: "headway trace CALL shows more"}
+		return &core.Error{Kind: core.Upstream, Msg: last.Error(), Hint: hint}
 	case len(bad) > 1:
-		return &core.Error{Kind: core.Upstream, Msg: fmt.Sprintf("%d of %d offers do not answer", len(bad), len(ids)), Hint: "headway trace CALL shows more of each"}
+		return &core.Error{Kind: core.Upstream, Msg: fmt.Sprintf("%d of %d offers do not answer", len(bad), len(ids)), Hint: hint}
 	}
 	return err
 }

@@ -24,7 +24,10 @@ import (
 func rankCommand() *cli.Command {
 	return &cli.Command{
 		Name: "rank", Usage: "rank an auction that is written down", UsageText: "headway rank -f AUCTION.json [--json]",
-		Description: "Takes {\"strategy\", \"time_value_usd_per_hour\", \"job\": {…}, \"offers\": […]}; needs no server. - reads standard input.\n\n" +
+		Description: "Takes a file like the one below; needs no server. - reads standard input. Prices are in USD per million tokens; a\n" +
+			"measure that is left out is not known. An offer may have provider, cache_read_usd_per_mtok, own_output_jobs,\n" +
+			"own_output_tps, ttft_ms, queue_wait_ms, fresh_input_tokens and cached_input_tokens too, and the job\n" +
+			"cached_input_tokens and max_output_tokens.\n\n" + auction + "\n\n" +
 			"Example:\n   headway rank -f auction.json --json",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "the auction's `FILE`"}, jsonFlag()},
 		Action: func(c *cli.Context) error {
@@ -74,6 +77,15 @@ func rankCommand() *cli.Command {
 	}
 }
 
+// auction is a file for rank, to start from.
+const auction = `   {"strategy": "price-and-wait", "time_value_usd_per_hour": "1",
+    "job": {"fresh_input_tokens": 20000, "expected_output_tokens": 500},
+    "offers": [
+      {"id": "slow/m", "input_usd_per_mtok": "0.05", "output_usd_per_mtok": "0.2",
+       "base_latency_ms": 900, "prefill_tps": 1500, "output_tps": 20},
+      {"id": "fast/m", "input_usd_per_mtok": "0.6", "output_usd_per_mtok": "2.4",
+       "base_latency_ms": 250, "prefill_tps": 6000, "output_tps": 160}]}`
+
 // input opens the file of -f.
 func input(c *cli.Context) (io.ReadCloser, error) {
 	path := c.String("file")
@@ -97,7 +109,11 @@ func inFile(c *cli.Context, err error) error {
 		return fmt.Errorf("%s: %w", c.String("file"), err)
 	}
 	named := *e
-	named.Msg = c.String("file") + ": " + e.Msg
+	path := c.String("file")
+	if path == "-" {
+		path = "standard input"
+	}
+	named.Msg = path + ": " + e.Msg
 	return &named
 }
 
@@ -106,6 +122,7 @@ func measureCommand(p Program) *cli.Command {
 		Name: "measure", Usage: "compute the measures from receipts", UsageText: "headway measure -f RECEIPTS.jsonl [--at TIME] [--pair PROVIDER/MODEL]… [--json]",
 		Description: "Takes one receipt a line and gives the numbers that a router has at that time, by the strict rules: the\n" +
 			"last seven complete UTC days, the newest from 01:00 on. Needs no server. - reads standard input.\n" +
+			"Receipts are the items of headway requests --json.\n" +
 			measureNote + "\n\nExample:\n   headway measure -f receipts.jsonl --at 2026-11-30T09:00:00Z --pair openai/gpt-5-mini",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "the receipts' `FILE`"},

@@ -55,6 +55,9 @@ func serveCommand(p Program) *cli.Command {
 }
 
 func runServe(c *cli.Context, p Program) error {
+	if c.Bool("demo") && c.String("config") != "" {
+		return wrongUsage("--demo brings its own configuration", "leave --config out")
+	}
 	out := &lines{w: c.App.Writer}
 	file, err := serveFile(c, out)
 	if err != nil {

@@ -23,12 +23,12 @@ func usageCommand() *cli.Command {
 		Name: "usage", Usage: "sum calls, tokens and charge of a period", UsageText: "headway usage [--from TIME] [--to TIME] [--by LIST] [--json | --export csv|json]",
 		Description: "The last seven days where no period is named. --by takes model, provider, key, node and day, with commas\n" +
 			"between, or several joined by + for each of their combinations. It ends with Speed by model: means over\n" +
-			"the period's calls that measured each figure. An export has a row for each day, key, model, provider and\n" +
-			"node, and no speeds.\n\nExample:\n   headway usage --from 2026-11-01 --to 2026-11-30 --by model,day+key",
+			"the period's calls that measured each figure. (no key) are tests of offers and a demo's probes. An export has\n" +
+			"a row for each day, key, model, provider and node, and no speeds.\n\nExample:\n   headway usage --from 2026-11-01 --to 2026-11-30 --by model,day+key",
 		Flags: serverFlags(
-			&cli.StringFlag{Name: "from", Usage: "the first `TIME`: a time, a day in UTC, or an age such as 24h or 30d"},
-			&cli.StringFlag{Name: "to", Usage: "the last `TIME`, left out: now; a day is meant with its end"},
-			&cli.StringFlag{Name: "by", Usage: "what to cut by: model, provider, key, node, day"},
+			&cli.StringFlag{Name: "from", Aliases: []string{"since"}, Usage: "the first `TIME`: a time, a day in UTC, or an age such as 24h or 30d"},
+			&cli.StringFlag{Name: "to", Aliases: []string{"until"}, Usage: "the last `TIME`, left out: now; a day is meant with its end"},
+			&cli.StringFlag{Name: "by", Usage: "a `LIST` of what to cut by: model, provider, key, node, day; left out: by each"},
 			&cli.StringFlag{Name: "export", Usage: "write rows as `csv` or json"},
 			jsonFlag()),
 		Action: onServer(nil, showUsage),
@@ -126,6 +126,9 @@ func dimension(t control.Totals, d string) string {
 		return string(t.Provider)
 	case "node":
 		return string(t.Node)
+	}
+	if t.Key == "" {
+		return "(no key)" // calls of Headway's own: tests and probes
 	}
 	if t.KeyName != "" && t.KeyName != string(t.Key) {
 		return t.KeyName + " (" + string(t.Key) + ")"

@@ -47,7 +47,7 @@ func Dial(dataDir string) (*Client, error) {
 }
 
 func noServer(dataDir string) *core.Error {
-	return &core.Error{Kind: core.Unavailable, Msg: "no headway serves the data folder " + dataDir, Err: ErrNoServer,
+	return &core.Error{Kind: core.Unavailable, Msg: fmt.Sprintf("no headway serves the data folder %q", dataDir), Err: ErrNoServer,
 		Hint: "start one with `headway serve`, or say which with --data FOLDER or --server URL"}
 }
 
