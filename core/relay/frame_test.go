@@ -106,6 +106,33 @@ func TestSplitLargeEvents(t *testing.T) {
 	}
 }
 
+// TestSplitManyLines: a stream costs what it is long, however it ends its lines.
+func TestSplitManyLines(t *testing.T) {
+	const lines = 600_000 // looking at the rest again for each of them took half a minute
+	for _, in := range []string{strings.Repeat("a\r", lines), strings.Repeat("\r", lines), strings.Repeat("data:\r", lines), strings.Repeat("\r\n", lines)} {
+		s := relay.NewSplitter(core.SplitSSE, 16<<20)
+		var f core.Frame
+		for pieces := []string{"data: " + strings.Repeat("x", 4<<20) + "\n\n", in}; len(pieces) > 0; {
+			room, err := s.Room()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := copy(room, pieces[0])
+			if pieces[0] = pieces[0][n:]; pieces[0] == "" {
+				pieces = pieces[1:]
+			}
+			s.Filled(n)
+			start := time.Now()
+			for s.Next(&f) {
+			}
+			if d := time.Since(start); d > 3*time.Second {
+				t.Errorf("%.8q… took %v", in, d)
+			}
+		}
+		s.Release()
+	}
+}
+
 func FuzzSplit(f *testing.F) {
 	f.Add("data: a\r\n\r\n: c\ndata: b\n\n", uint16(3), uint16(9))
 	f.Add("[{\"a\":1},{\"b\":2}]", uint16(1), uint16(5))

@@ -160,6 +160,7 @@ func (p *Pump) take(at time.Time) error {
 		f.At = at
 		mark := p.stamp(&f, at, true)
 		output = output || mark.Output()
+		p.letGo()
 		p.pass(&f, mark)
 	}
 	if output {
@@ -277,9 +278,7 @@ func (p *Pump) send(f *core.Frame, raw []byte) {
 // settleRead decides at the end of a read whether what is held may go out, and
 // flushes.
 func (p *Pump) settleRead(at time.Time) error {
-	if !p.released && (!p.Line.T4.IsZero() || (p.finished || p.ended) && !p.failed) {
-		p.release()
-	}
+	p.letGo()
 	if !p.released && p.holding == nil && !p.Line.T3.IsZero() {
 		p.holding = time.AfterFunc(p.Hold-at.Sub(p.Line.T3), p.holdOver)
 	}
@@ -287,6 +286,13 @@ func (p *Pump) settleRead(at time.Time) error {
 		p.flush()
 	}
 	return p.broken
+}
+
+// letGo ends the hold-back once there is output, or a finish without any.
+func (p *Pump) letGo() {
+	if !p.released && (!p.Line.T4.IsZero() || (p.finished || p.ended) && !p.failed) {
+		p.release()
+	}
 }
 
 // holdOver runs when the longest hold-back is over.
