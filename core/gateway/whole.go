@@ -119,10 +119,11 @@ func events(body []byte) bool {
 func (c *call) fold(body []byte, reader core.Reader) ([]byte, error) {
 	split := relay.NewSplitter(core.SplitSSE, len(body)+1)
 	defer split.Release()
-	complete := false
+	complete, broken := false, false
 	var f core.Frame
 	take := func() {
 		mark := reader.Read(&f)
+		broken = broken || mark.Has(core.MarkBroken) && !complete
 		complete = complete || mark.Has(core.MarkFinish|core.MarkEnd)
 		c.writer.Fold(f)
 	}
@@ -143,6 +144,9 @@ func (c *call) fold(body []byte, reader core.Reader) ([]byte, error) {
 	}
 	if reader.Answer().Err != nil {
 		return nil, errors.New("an error in the stream")
+	}
+	if broken { // a part of the answer could not be read
+		return nil, relay.ErrBroken
 	}
 	if !complete {
 		return nil, relay.ErrNoAnswer
