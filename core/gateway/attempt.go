@@ -311,6 +311,9 @@ func (v verdict) tell(t *try, err error) *core.Error {
 			e.Msg += ": " + hide(up.Message, t.pick.Offer.Provider)
 		}
 	}
+	if v.tooLong {
+		e.Code = "context_length_exceeded"
+	}
 	return e
 }
 
@@ -340,6 +343,8 @@ func (v verdict) say(t *try) string {
 		return "an event of the stream is larger than limits.event_mib allows"
 	case "stream_error":
 		return "the upstream reported an error"
+	case "prompt_too_long":
+		return "the prompt is too long for it"
 	case "stopping":
 		return "the server is stopping"
 	}

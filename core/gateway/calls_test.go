@@ -120,6 +120,19 @@ func TestWholeCalls(t *testing.T) {
 			has: []string{text("fine")}, tries: []string{"a/mini failed prompt_too_long", "c/mini settled "}, calls: map[string]int{"b": 0}, failed: map[string]int{"a": 0}},
 		{name: "too long for all: the upstream's own word", status: 400, outcome: core.Failed, offers: []offer{
 			failStatus("a", 400, "", `{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}`)}, has: []string{`"code":"context_length_exceeded"`}},
+		{name: "too long for one, and the other failed", status: 502, outcome: core.Failed, offers: []offer{
+			failStatus("a", 400, "", `{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}`), failStatus("b", 500, "", busyError)},
+			tries: []string{"a/mini failed prompt_too_long", "b/mini failed status"}, failed: map[string]int{"a": 0, "b": 1}},
+		{name: "one failed, and too long for the other", status: 502, outcome: core.Failed, offers: []offer{failStatus("a", 500, "", busyError),
+			failStatus("b", 400, "", `{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}`)},
+			hasNot: []string{"context_length_exceeded"}, tries: []string{"a/mini failed status", "b/mini failed prompt_too_long"}, failed: map[string]int{"a": 1, "b": 0}},
+		{name: "a prompt too long, told in the stream", status: 200, outcome: core.Settled, offers: []offer{
+			{name: "a", context: 1000, script: []step{{10 * ms, streamHead + chunk(role+tooLongEvent) + lastChunk}}},
+			good("b", "fine")}, has: []string{text("fine")}, tries: []string{"a/mini failed prompt_too_long", "b/mini settled "}, failed: map[string]int{"a": 0}},
+		{name: "too long for all, told in the stream", status: 400, outcome: core.Failed, offers: []offer{
+			{name: "a", script: []step{{10 * ms, streamHead + chunk(role+tooLongEvent) + lastChunk}}}}, has: []string{"too long", `"code":"context_length_exceeded"`}, failed: map[string]int{"a": 0}},
+		{name: "too long, told in place of an answer", body: ask, status: 400, outcome: core.Failed, offers: []offer{
+			{name: "a", script: []step{{10 * ms, status(200, "", `{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}`)}}}}, has: []string{`"code":"context_length_exceeded"`}, failed: map[string]int{"a": 0}},
 		{name: "an unstreamed answer", body: ask, status: 200, outcome: core.Settled, after: 500 * ms, offers: []offer{{name: "a", script: []step{{100 * ms, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"}, {500 * ms, chunk(whole("fine", 8, 1)) + lastChunk}}}},
 			has: []string{whole("fine", 8, 1)}, check: func(t *testing.T, _ *rig, rec *core.Receipt, _ answer) {
 				if rec.Timing.FirstToken.OK || rec.Timing.FirstText.OK || rec.Timing.FirstEvent.OK || rec.Timing.DecodeTPS.OK || rec.Streamed || rec.Timing.UpstreamDone.V != 500 {

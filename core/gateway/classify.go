@@ -105,7 +105,11 @@ func streamVerdict(end relay.End, told *core.UpstreamError) verdict {
 		v := verdict{word: "stream_error", next: true, counts: true}
 		if told.Status > 0 {
 			// The same error as a status, but never one to pass on as it is.
-			if as := classify(told.Status, *told); as.word != "answer" && !as.tooLong {
+			switch as := classify(told.Status, *told); {
+			case as.tooLong:
+				as.kind = core.Invalid // the caller's, in Headway's words
+				return as
+			case as.word != "answer":
 				as.word = v.word
 				return as
 			}
@@ -134,25 +138,28 @@ func (c *call) nothingLeft() error {
 		e.RetryAfter = time.Second
 		return e
 	}
-	busy, smallest := true, core.Opt[time.Duration]{}
+	busy, tooLong, smallest := true, true, core.Opt[time.Duration]{}
 	for i := range c.tries {
 		t := &c.tries[i]
-		busy = busy && t.busy
+		busy, tooLong = busy && t.busy, tooLong && t.tooLong
 		if t.retryAfter.OK && (!smallest.OK || t.retryAfter.V < smallest.V) {
 			smallest = t.retryAfter
 		}
 	}
 	last := c.last()
 	for i := range c.tries {
-		if t := &c.tries[i]; t.pass != nil { // too long for every one of them
+		if t := &c.tries[i]; tooLong && t.pass != nil { // for every one of them
 			c.passOn(t)
 			return nil
 		}
 	}
 	e := *last.err
-	if busy {
+	switch {
+	case busy:
 		e.Kind, e.Code = core.Busy, ""
-	} else if e.Kind == core.Busy {
+	case last.tooLong && !tooLong: // one that failed otherwise may yet answer
+		e.Kind, e.Code = core.Upstream, ""
+	case e.Kind == core.Busy:
 		e.Kind = core.Upstream
 	}
 	e.RetryAfter = 0

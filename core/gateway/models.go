@@ -29,16 +29,15 @@ func (g *Gateway) models(w http.ResponseWriter, r *http.Request) {
 	s := g.Setup()
 	google := strings.HasPrefix(r.URL.Path, "/v1beta/")
 	anthropic := r.Header.Get("Anthropic-Version") != ""
+	_, name, one := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/v1beta"), "/v1"), "/models/")
+	if m := core.Model(name); one && s.Catalogue.Serves(m, key, &s.Settings.Routing) {
+		g.answer(w, g.model(s, m, google, anthropic))
+		return
+	}
 	names := s.Catalogue.Models(key, &s.Settings.Routing)
 	items := make([]any, 0, len(names))
-	_, name, one := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/v1beta"), "/v1"), "/models/")
 	for _, m := range names {
-		item := g.model(s, m, google, anthropic)
-		if one && string(m) == name {
-			g.answer(w, item)
-			return
-		}
-		items = append(items, item)
+		items = append(items, g.model(s, m, google, anthropic))
 	}
 	switch {
 	case one:

@@ -151,6 +151,26 @@ func TestErrorsInStreams(t *testing.T) {
 	}
 }
 
+// tooLongEvent is how a stream says that its prompt was too long.
+const tooLongEvent = `data: {"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}` + "\n\n"
+
+// TestOneModel: a model is found by every name that a call may use for it.
+func TestOneModel(t *testing.T) {
+	for path, status := range map[string]int{
+		"/v1/models/mini": 200, "/v1/models/mini:latest": 200, "/v1beta/models/mini:latest": 200, "/v1/models/mini:8b": 404, "/v1/models/": 404,
+	} {
+		t.Run(path, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, nil, wires()[0].good("a", "fine", false))
+				a := r.raw("GET " + path + " HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + clientKey + "\r\n\r\n")
+				if a.status != status || status == 200 && !strings.Contains(a.body, path[strings.LastIndex(path, "/")+1:]) {
+					t.Errorf("%d %s", a.status, a.body)
+				}
+			})
+		})
+	}
+}
+
 // TestRetryAfter: every form that the header comes in, at the client, at the
 // breaker, and cut to the longest pause that is allowed.
 func TestRetryAfter(t *testing.T) {

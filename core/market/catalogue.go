@@ -150,11 +150,17 @@ func (c *Catalogue) Entries() []*Entry { return slices.Concat(c.entries, c.gone)
 func (c *Catalogue) Models(key *core.Key, r *core.Routing) []core.Model {
 	var names []core.Model
 	for _, name := range c.names {
-		if slices.ContainsFunc(c.byName[name], func(e *Entry) bool { return allowed(e, key, r) }) {
+		if c.Serves(name, key, r) {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// Serves tells whether a key may ask for a name, also for one that Models leaves
+// out: a listed one with or without its :latest.
+func (c *Catalogue) Serves(name core.Model, key *core.Key, r *core.Routing) bool {
+	return slices.ContainsFunc(c.byName[name], func(e *Entry) bool { return allowed(e, key, r) })
 }
 
 func (c *Catalogue) any(id core.OfferID) *Entry {
