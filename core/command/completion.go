@@ -41,7 +41,7 @@ const (
 	bashCompletion = `_headway() {
   local cur=${COMP_WORDS[COMP_CWORD]} ask=("${COMP_WORDS[@]:0:COMP_CWORD}")
   [[ $cur == -* ]] && ask+=("$cur")
-  [[ $cur == -- ]] && ask[-1]=-
+  [[ $cur == -- ]] && ask[COMP_CWORD]=-
   COMPREPLY=($(compgen -W "$("${ask[@]}" --generate-bash-completion 2>/dev/null | cut -d: -f1)" -- "$cur"))
 }
 complete -o default -F _headway headway
