@@ -184,6 +184,10 @@ func join(to, piece map[string]any) {
 			}
 			continue
 		case string:
+			if parts, ok := had.([]any); ok && v != "" { // Mistral: text behind a list of parts goes on with it
+				to[key] = joinLists(parts, []any{map[string]any{"type": "text", "text": v}})
+				continue
+			}
 			text, ok := had.(string)
 			switch {
 			case !ok && had != nil && v == "", ok && v == "":

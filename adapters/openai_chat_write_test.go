@@ -112,6 +112,13 @@ func TestChatFold(t *testing.T) {
 	same(t, "two choices", two, `{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"A"},"finish_reason":"stop"},
 		{"index":1,"message":{"role":"assistant","content":"Bb"},"logprobs":{"content":[{"token":"B"},{"token":"b"}]},"finish_reason":"length"}]}`)
 
+	parts := roundTrip(t, "parts, then text", adapters.Chat{}, &core.Job{Streamed: true}, chunks(
+		`{"id":"c","choices":[{"index":0,"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}}]}`, `{"choices":[{"index":0,"delta":{"content":"1"}}]}`,
+		`{"choices":[{"index":0,"delta":{"content":"44"},"finish_reason":"stop"}]}`,
+	))
+	same(t, "parts, then text", parts, `{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant",
+		"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"144"}]},"finish_reason":"stop"}]}`)
+
 	completion := roundTrip(t, "completions", adapters.Chat{}, &core.Job{Operation: core.OpCompletions, Streamed: true}, chunks(
 		`{"id":"c","choices":[{"index":0,"text":"a","finish_reason":null}]}`, `{"choices":[{"index":0,"text":" b","finish_reason":"length"}]}`,
 	))

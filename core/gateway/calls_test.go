@@ -146,9 +146,12 @@ func TestWholeCalls(t *testing.T) {
 		{name: "an answer to a call for a stream is unfolded", status: 200, outcome: core.Settled, offers: []offer{{name: "a", script: []step{{10 * ms, status(200, "", whole("fine", 8, 1))}}}},
 			has: []string{`"delta":`, `fine`, done}, header: map[string]string{"Content-Type": "text/event-stream; charset=utf-8"}},
 		{name: "a client that leaves", status: 0, leave: 300 * ms, outcome: core.ClientGone, offers: []offer{{name: "a", script: []step{{time.Hour, ""}}}, good("b", "fine")},
-			tries: []string{"a/mini client_gone client_gone"}, calls: map[string]int{"b": 0}, failed: map[string]int{"a": 0}, check: func(t *testing.T, r *rig, _ *core.Receipt, _ answer) {
+			tries: []string{"a/mini client_gone client_gone"}, calls: map[string]int{"b": 0}, failed: map[string]int{"a": 0}, check: func(t *testing.T, r *rig, rec *core.Receipt, _ answer) {
 				if len(r.upstreams["a"].closed) != 1 {
 					t.Error("the upstream was not cancelled")
+				}
+				if rec.UsageFrom != core.FromEstimate || rec.Usage.UncachedInput.V < 1 || rec.Usage.Output.OK || rec.Charge.V <= 0 {
+					t.Errorf("the prompt was sent: usage %+v from %q, charge %v", rec.Usage, rec.UsageFrom, rec.Charge)
 				}
 			}},
 		{name: "nothing but a finish is an answer", status: 200, outcome: core.Settled, offers: []offer{{name: "a", script: []step{{10 * ms, streamHead + chunk(role+finish+done) + lastChunk}}}}, has: []string{role + finish + done}},

@@ -110,13 +110,15 @@ func (c *call) usage(r *core.Receipt, t *try) {
 		return
 	}
 	answered := t.Outcome == core.Settled || !t.line.T4.IsZero()
+	// A caller that leaves does not take the prompt back: the provider has it.
+	gone := t.Outcome == core.ClientGone || t.Outcome == core.ClientStalled
 	u := t.result.Usage
 	estimated := false
+	if (answered || gone) && u.Input() == 0 && c.job.PromptBytes > 0 {
+		u.UncachedInput = core.Some(tokens(c.job.PromptBytes))
+		estimated = true
+	}
 	if answered {
-		if u.Input() == 0 && c.job.PromptBytes > 0 {
-			u.UncachedInput = core.Some(tokens(c.job.PromptBytes))
-			estimated = true
-		}
 		seen := tokens(t.result.OutputBytes)
 		if c.job.Operation.Generates() && (!u.Output.OK || (u.Output.V == 0 || t.result.Opening) && seen > u.Output.V) {
 			u.Output = core.Some(seen)
@@ -124,7 +126,7 @@ func (c *call) usage(r *core.Receipt, t *try) {
 		}
 	}
 	switch {
-	case !t.result.Reported && !answered:
+	case !t.result.Reported && !answered && !gone:
 		return // nothing is known: nothing is charged
 	case !estimated:
 		r.UsageFrom = core.FromProvider

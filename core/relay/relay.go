@@ -213,7 +213,11 @@ func (p *Pump) stamp(f *core.Frame, at time.Time, whole bool) core.Mark {
 			p.Line.T3 = at
 		}
 	}
+	came := f.Raw
 	mark := p.Reader.Read(f)
+	if len(f.Raw) > 0 && (len(came) == 0 || &f.Raw[0] != &came[0]) {
+		f.Raw = bytes.Clone(f.Raw) // a repaired form is the reader's until the next frame, this one goes out with its read
+	}
 	if mark.Has(core.MarkBroken) && !p.finished && !p.ended && !p.failed {
 		p.brokenUp = whole
 	}
