@@ -231,13 +231,13 @@ func (c *call) ended(ctx context.Context, t try, end relay.End, sink *sink) try 
 	}
 	t = c.failed(t, streamVerdict(end, t.result.Err), end.Err)
 	t.Outcome = end.Outcome
-	if end.Sent {
+	if gone := t.Outcome == core.ClientGone || t.Outcome == core.ClientStalled; gone || end.Sent {
 		t.next = false
-		if end.Untold && end.Outcome != core.ClientGone && end.Outcome != core.ClientStalled {
+		if end.Untold && !gone {
 			_ = sink.Write(c.writer.ErrorEvent(t.err))
 			_ = sink.Flush()
 		}
-		t.err = nil // it has been told
+		t.err = nil // it has been told, or nobody is there to tell
 	}
 	return t
 }

@@ -108,6 +108,9 @@ func (c *call) run() (err error) {
 		}
 		t := c.attempt(pick, release, c.another(i))
 		c.tries = append(c.tries, t)
+		// One that stopped writing may still read: it must not take what it got for
+		// an answer.
+		c.torn = t.Outcome == core.ClientGone || t.Outcome == core.ClientStalled
 		if !t.next {
 			return t.answer()
 		}

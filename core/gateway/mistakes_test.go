@@ -674,6 +674,9 @@ func TestClientLeaves(t *testing.T) {
 					if rec.Outcome != core.ClientGone || len(rec.Attempts) != 1 || rec.Attempts[0].Error != "client_gone" {
 						t.Errorf("outcome %s, attempts %+v", rec.Outcome, rec.Attempts)
 					}
+					if got := map[bool]int{true: 200}[err == nil]; rec.Status != got {
+						t.Errorf("the receipt's status is %d, the client got %d", rec.Status, got)
+					}
 					if n := r.failures("a"); n != 0 || r.upstreams["b"].calls() != 0 {
 						t.Errorf("%d failures, %d more calls", n, r.upstreams["b"].calls())
 					}
