@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/urfave/cli/v2"
@@ -82,8 +83,9 @@ func runServe(c *cli.Context, p Program) error {
 	_, err = os.Stat(token)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	o.Ready = func(addr string) {
-		if _, err := os.Stat(token); fresh && err == nil {
-			out.say("an admin token was made: it is in %s", token)
+		// Once, to whoever started it: SPEC §18. The log never has it.
+		if text, err := os.ReadFile(token); fresh && err == nil {
+			out.say("admin token, made now and kept in %s: %s", token, strings.TrimSpace(string(text)))
 		}
 		out.say("listening on %s", addr)
 	}
