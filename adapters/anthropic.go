@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"headway/core"
@@ -26,11 +25,8 @@ var messagesFields = []string{
 // countTokens is the end of the path that counts in place of answering.
 const countTokens = "/count_tokens"
 
-// messagesRequest is what Parse gathers of a body.
-type messagesRequest struct {
-	request
-	seen uint32 // bits of messagesFields
-}
+// messagesRequest is a body while it is parsed.
+type messagesRequest struct{ request }
 
 // Parse reads a request by the rules of Anthropic's reference. What it does not
 // know it leaves to the provider: a message may have any role, as agents send
@@ -41,7 +37,7 @@ func (Anthropic) Parse(head core.RequestHead, body []byte) (*core.Job, error) {
 	if strings.HasSuffix(head.Path, countTokens) {
 		job.Operation = core.OpCountTokens
 	}
-	r := messagesRequest{request: request{cursor: walk(body), job: job}}
+	r := messagesRequest{request{cursor: walk(body), job: job}}
 	if err := r.read(); err != nil {
 		return nil, err
 	}
@@ -49,30 +45,8 @@ func (Anthropic) Parse(head core.RequestHead, body []byte) (*core.Job, error) {
 }
 
 func (r *messagesRequest) read() *core.Error {
-	if !r.object() {
-		return r.wrong("body", "must be a JSON object")
-	}
-	r.job.Edits.Open = r.i
-	for {
-		key, ok := r.key()
-		if !ok {
-			break
-		}
-		i := slices.Index(messagesFields, string(key))
-		if i < 0 {
-			if name := misspelt(key, messagesFields); name != "" {
-				return core.Field(name, "must be spelt so, not %q", key)
-			}
-			r.skip()
-			continue
-		}
-		if r.seen&(1<<i) != 0 {
-			return core.Field(messagesFields[i], "given twice")
-		}
-		r.seen |= 1 << i
-		if err := r.field(messagesFields[i]); err != nil {
-			return err
-		}
+	if err := r.members(messagesFields, r.field); err != nil {
+		return err
 	}
 	if err := r.finish(); err != nil {
 		return err

@@ -1,8 +1,6 @@
 package adapters
 
 import (
-	"slices"
-
 	"headway/core"
 )
 
@@ -16,8 +14,7 @@ var chatFields = []string{
 // chatRequest is what Parse gathers of a body.
 type chatRequest struct {
 	request
-	seen         uint32 // bits of chatFields
-	options      bool   // stream_options holds an object
+	options      bool // stream_options holds an object
 	tokens       core.Opt[int64]
 	completion   core.Opt[int64]
 	n, bestOf    core.Opt[int64]
@@ -26,30 +23,8 @@ type chatRequest struct {
 }
 
 func (r *chatRequest) read() *core.Error {
-	if !r.object() {
-		return r.wrong("body", "must be a JSON object")
-	}
-	r.job.Edits.Open = r.i
-	for {
-		key, ok := r.key()
-		if !ok {
-			break
-		}
-		i := slices.Index(chatFields, string(key))
-		if i < 0 {
-			if name := misspelt(key, chatFields); name != "" {
-				return core.Field(name, "must be spelt so, not %q", key)
-			}
-			r.skip()
-			continue
-		}
-		if r.seen&(1<<i) != 0 {
-			return core.Field(chatFields[i], "given twice")
-		}
-		r.seen |= 1 << i
-		if err := r.field(chatFields[i]); err != nil {
-			return err
-		}
+	if err := r.members(chatFields, r.field); err != nil {
+		return err
 	}
 	if err := r.finish(); err != nil {
 		return err

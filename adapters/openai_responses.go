@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"headway/core"
@@ -25,10 +24,9 @@ var responsesFields = []string{
 // responsesRequest is what Parse gathers of a body.
 type responsesRequest struct {
 	request
-	seen    uint32 // bits of responsesFields
-	options bool   // stream_options holds an object
-	context bool   // the input is, or goes behind, something kept at the provider
-	empty   bool   // input is an empty list
+	options bool // stream_options holds an object
+	context bool // the input is, or goes behind, something kept at the provider
+	empty   bool // input is an empty list
 }
 
 // Parse reads a request by the rules of OpenAI's reference. What it does not
@@ -47,30 +45,8 @@ func (Responses) Parse(head core.RequestHead, body []byte) (*core.Job, error) {
 }
 
 func (r *responsesRequest) read() *core.Error {
-	if !r.object() {
-		return r.wrong("body", "must be a JSON object")
-	}
-	r.job.Edits.Open = r.i
-	for {
-		key, ok := r.key()
-		if !ok {
-			break
-		}
-		i := slices.Index(responsesFields, string(key))
-		if i < 0 {
-			if name := misspelt(key, responsesFields); name != "" {
-				return core.Field(name, "must be spelt so, not %q", key)
-			}
-			r.skip()
-			continue
-		}
-		if r.seen&(1<<i) != 0 {
-			return core.Field(responsesFields[i], "given twice")
-		}
-		r.seen |= 1 << i
-		if err := r.field(responsesFields[i]); err != nil {
-			return err
-		}
+	if err := r.members(responsesFields, r.field); err != nil {
+		return err
 	}
 	if err := r.finish(); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -86,7 +87,38 @@ func textLen(raw []byte) int {
 // and refuse one of another type with the name of its field; null is absent.
 type request struct {
 	cursor
-	job *core.Job
+	job  *core.Job
+	seen uint32 // bits of the known fields that are there
+}
+
+// members walks the members of the body. Each of the known ones, at most 32, goes
+// to field, which consumes its value; what is unknown is left to the provider.
+func (r *request) members(known []string, field func(name string) *core.Error) *core.Error {
+	if !r.object() {
+		return r.wrong("body", "must be a JSON object")
+	}
+	r.job.Edits.Open = r.i
+	for {
+		key, ok := r.key()
+		if !ok {
+			return nil
+		}
+		i := slices.Index(known, string(key))
+		if i < 0 {
+			if name := misspelt(key, known); name != "" {
+				return core.Field(name, "must be spelt so, not %q", key)
+			}
+			r.skip()
+			continue
+		}
+		if r.seen&(1<<i) != 0 {
+			return core.Field(known[i], "given twice")
+		}
+		r.seen |= 1 << i
+		if err := field(known[i]); err != nil {
+			return err
+		}
+	}
 }
 
 // wrong is the error of a value at a field that is not what it must be.
