@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,6 +102,10 @@ func (d *Desk) Local() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if r.ContentLength != 0 {
+			r.Body = &posted{r.Body, http.NewResponseController(w)}
+			d.readUntil(w, uploadTime)
+		}
 		if r.URL.Path == "/admin/v1" {
 			r.URL.Path += "/"
 		}
@@ -138,6 +143,9 @@ func (d *Desk) noSuchPath(w http.ResponseWriter, r *http.Request, mux *http.Serv
 func (d *Desk) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		presented, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if r.ContentLength != 0 { // also where it is refused, net/http waits for the body
+			d.readUntil(w, unread)
+		}
 		if !bearer || d.AdminToken.Empty() || !d.Pepper.Equal(presented, d.AdminToken.Reveal()) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			e := core.Errorf(core.Unauthorized, "no valid admin token")
@@ -149,7 +157,32 @@ func (d *Desk) guard(next http.Handler) http.Handler {
 	})
 }
 
-const longestBody = 1 << 20
+const (
+	longestBody = 1 << 20
+	uploadTime  = 30 * time.Second // a body must have come within this
+	unread      = time.Second      // one that nobody reads, within this
+	writePiece  = 64 << 10         // what a client has limits.client_write for
+)
+
+// readUntil limits how long a request's body may still come.
+func (d *Desk) readUntil(w http.ResponseWriter, within time.Duration) {
+	_ = http.NewResponseController(w).SetReadDeadline(d.Clock().Add(within))
+}
+
+// posted is a body whose time limit ends with it: what is done with it may take
+// longer, and a limit that ran out then would look like a client that left.
+type posted struct {
+	io.ReadCloser
+	rc *http.ResponseController
+}
+
+func (p *posted) Read(b []byte) (int, error) {
+	n, err := p.ReadCloser.Read(b)
+	if err == io.EOF {
+		_ = p.rc.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
 
 // answer runs one endpoint.
 func (d *Desk) answer(e endpoint) http.Handler {
@@ -200,6 +233,8 @@ func checkQuery(r *http.Request, known []string) error {
 func readBody(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, longestBody+1))
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, core.Errorf(core.Invalid, "the body did not arrive in time")
 	case err != nil:
 		return nil, &core.Error{Kind: core.Canceled, Msg: "the body ended early", Err: err}
 	case len(body) > longestBody:
@@ -262,7 +297,18 @@ func (d *Desk) write(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(out.Len()))
 	w.WriteHeader(status)
-	_, _ = w.Write(out.Bytes())
+	for out.Len() > 0 {
+		d.patient(w)
+		if _, err := w.Write(out.Next(writePiece)); err != nil {
+			return
+		}
+	}
+	d.patient(w) // for what is still in a buffer
+}
+
+// patient limits how long a client may be in taking the next piece of an answer.
+func (d *Desk) patient(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(d.Clock().Add(d.Gateway.Setup().Settings.Limits.ClientWrite))
 }
 
 // List is one page of a list. Next, where it is there, is the next page's ?next=.

@@ -76,7 +76,6 @@ func (c *call) name(h http.Header, offer core.OfferID, attempts int) {
 func (s *sink) begin() error {
 	if !s.begun {
 		s.begun, s.c.sent = true, true
-		s.extend()
 		s.header()
 		s.c.WriteHeader(s.status)
 		s.c.status = s.status
@@ -84,12 +83,25 @@ func (s *sink) begin() error {
 	return nil
 }
 
+// writePiece is what a client has limits.client_write for: a slow one may take
+// longer over an answer of many.
+const writePiece = 64 << 10
+
 // Write sends bytes to the client; a write that blocks for limits.client_write
-// fails with os.ErrDeadlineExceeded.
+// fails with os.ErrDeadlineExceeded. What is longer than a buffer goes out before
+// Flush, hence the new deadline here.
 func (s *sink) Write(p []byte) error {
-	_ = s.begin()
-	_, err := s.c.ResponseWriter.Write(p)
-	return err
+	for {
+		s.extend()
+		_ = s.begin()
+		n := min(len(p), writePiece)
+		if _, err := s.c.ResponseWriter.Write(p[:n]); err != nil {
+			return err
+		}
+		if p = p[n:]; len(p) == 0 {
+			return nil
+		}
+	}
 }
 
 // Flush sends what was written on its way.
@@ -112,6 +124,7 @@ func (s *sink) extend() {
 // passOn sends an upstream's refusal back as it is; one that is no JSON, a
 // proxy's page, in the words of the caller's format.
 func (c *call) passOn(t *try) {
+	c.g.patient(c.ResponseWriter)
 	h := c.Header()
 	c.name(h, t.Offer, max(len(c.tries), 1))
 	c.status = t.Status

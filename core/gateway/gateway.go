@@ -105,6 +105,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.leave(w, r)
+	g.patient(w)
 	switch path {
 	case "/healthz":
 		g.health(w)
@@ -156,6 +157,12 @@ func (g *Gateway) leave(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		_ = http.NewResponseController(w).SetReadDeadline(g.Clock().Add(unread))
 	}
+}
+
+// patient lets a client be slow to read an answer, but not for ever: each has its
+// connection and what waits to be written.
+func (g *Gateway) patient(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(g.Clock().Add(g.Setup().Settings.Limits.ClientWrite))
 }
 
 // cors answers a preflight and adds the headers of an allowed origin.

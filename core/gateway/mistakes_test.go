@@ -636,6 +636,58 @@ func TestClientStopsReading(t *testing.T) {
 	}
 }
 
+// TestClientReadsSlowly: a client may take longer than limits.client_write over
+// an answer, as long as it takes some of it; silence of the upstream is not its.
+func TestClientReadsSlowly(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for _, w := range wires() {
+		for _, streamed := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				o, path := w.good("a", long, false), w.path
+				if streamed {
+					path = w.stream
+					o = w.offer("a", step{10 * ms, w.head() + chunk(w.opening+w.says("tea"))}, step{4 * time.Second, chunk(w.says(long) + w.ending)}, step{0, lastChunk})
+				}
+				r := newRig(t, func(s *core.Settings) { s.Limits.ClientWrite = 3 * time.Second }, o)
+				conn := r.dial()
+				defer conn.Close()
+				body := w.ask(prompt, streamed)
+				if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: g\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", path, clientKey, len(body), body); err != nil {
+					t.Fatal(err)
+				}
+				got := 0
+				for piece := make([]byte, 64<<10); ; <-time.After(300 * ms) {
+					n, err := io.ReadFull(conn, piece)
+					if got += n; err != nil {
+						break
+					}
+				}
+				if rec := r.only(); rec.Outcome != core.Settled || got < len(long) {
+					t.Errorf("%s %t: outcome %s, %d bytes came", w.name, streamed, rec.Outcome, got)
+				}
+			})
+		}
+	}
+}
+
+// TestNobodyReads: an answer that is no call's has a limit too.
+func TestNobodyReads(t *testing.T) {
+	for _, path := range []string{"GET /healthz", "GET /metrics", "GET /v1/models", "OPTIONS /v1/messages", "GET /nothing", "POST /v1/messages", "POST /v1/chat/completions"} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, func(s *core.Settings) { s.Limits.ClientWrite = 3 * time.Second })
+			conn := r.dial()
+			defer conn.Close()
+			if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: g\r\n\r\n", path); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(4 * time.Second)
+			if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("%s: the connection is still open: %v", path, err)
+			}
+		})
+	}
+}
+
 func (r *rig) failures(name string) int {
 	return r.catalogue.Offer(core.OfferID(name+"/mini")).Status(time.Now(), r.gw.Setup().Settings.Breaker, core.Opt[float64]{}).CountedFailures
 }

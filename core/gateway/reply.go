@@ -28,6 +28,7 @@ func (c *call) reply(err error) {
 	if !c.read {
 		c.g.leave(c.ResponseWriter, c.r)
 	}
+	c.g.patient(c.ResponseWriter)
 	writeError(c.ResponseWriter, c.writer, e, e.Status())
 	c.sent = true
 }
