@@ -246,35 +246,21 @@ func (c *call) choose() error {
 	if !ok {
 		return core.Errorf(core.Internal, "strategy %q is not there", name)
 	}
-	choice, err := market.Decide(market.Query{Job: c.job, Key: c.key, Settings: &s.Settings, Catalogue: s.Catalogue, Board: c.g.Board,
-		Strategy: strategy, TimeValue: c.facts.timeValue, Now: start})
+	query := market.Query{Job: c.job, Key: c.key, Settings: &s.Settings, Catalogue: s.Catalogue, Board: c.g.Board,
+		Strategy: strategy, TimeValue: c.facts.timeValue, Now: start}
+	choice, err := market.Decide(query)
 	c.choice = choice
 	if c.forced != nil && choice != nil {
-		err = c.force()
+		err = nil
+		if !choice.Force(query, c.forced.Offer) {
+			err = core.Errorf(core.NoOffer, "offer %s cannot take this call now", c.forced.Offer)
+		}
 	}
 	if err != nil {
 		return err
 	}
 	c.timing.Distribution = core.Some(core.Ms(c.g.Clock().Sub(start)))
 	return nil
-}
-
-// force leaves only the offer that the call is for, also where it is paused or
-// out: a call of Headway's own may find out whether it is well again.
-func (c *call) force() error {
-	for _, p := range c.choice.Picks {
-		if p.Offer.ID == c.forced.Offer {
-			c.choice.Picks = []market.Pick{p}
-			return nil
-		}
-	}
-	for _, r := range c.choice.Refused {
-		if o := r.Entry.Offer; o.ID == c.forced.Offer && (r.Reason == core.RefusedPaused || r.Reason == core.RefusedOut) {
-			c.choice.Picks = []market.Pick{{Candidate: &core.Candidate{Offer: o, Estimate: market.Estimate(c.job, o)}, Entry: r.Entry}}
-			return nil
-		}
-	}
-	return core.Errorf(core.NoOffer, "offer %s cannot take this call now", c.forced.Offer)
 }
 
 // another tells whether an offer is left that could answer after pick i.

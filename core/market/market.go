@@ -9,6 +9,7 @@ package market
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"headway/core"
@@ -119,6 +120,34 @@ func Decide(q Query) (*Choice, error) {
 		return choice, noneLeft(&q, choice.Refused)
 	}
 	return choice, nil
+}
+
+// Force leaves only one offer in the running, also where it is paused or out: a
+// call of Headway's own may find out whether it is well again. False: it cannot
+// take the call, and nothing has changed.
+func (c *Choice) Force(q Query, id core.OfferID) bool {
+	for _, p := range c.Picks {
+		if p.Offer.ID == id {
+			c.Picks = []Pick{p}
+			return true
+		}
+	}
+	for i, r := range c.Refused {
+		if r.Entry.Offer.ID != id || r.Reason != core.RefusedPaused && r.Reason != core.RefusedOut {
+			continue
+		}
+		cands := []core.Candidate{{Offer: r.Entry.Offer, Estimate: Estimate(q.Job, r.Entry.Offer)}}
+		if price(&cands[0], q.Job.Operation) != nil {
+			return false
+		}
+		measured(&cands[0], r.Entry, q.Board)
+		c.Auction = newAuction(timeValue(&q), cands)
+		c.RankedOn = q.Strategy.RankedOn(c.Auction)
+		c.Picks = []Pick{{Candidate: &cands[0], Entry: r.Entry}}
+		c.Refused = slices.Delete(c.Refused, i, i+1)
+		return true
+	}
+	return false
 }
 
 // measured fills in what is known of how fast a candidate is.

@@ -375,3 +375,32 @@ func BenchmarkDecision50(b *testing.B) {
 		choice.Decision()
 	}
 }
+
+// TestForce: the offer of a forced call is ranked as any other, also where it is
+// paused, and is in the decision once.
+func TestForce(t *testing.T) {
+	c, measured := three(t)
+	q := ask(c)
+	q.Board = measured
+	q.Strategy, _ = market.ByName("price-and-wait")
+	free := decide(t, q)
+	if !free.Force(q, "a/m") {
+		t.Fatal("a free offer cannot be forced")
+	}
+	c.Offer("a/m").State.Pause()
+	paused := decide(t, q)
+	if paused.Force(q, "x/m") || len(paused.Picks) != 2 {
+		t.Errorf("an offer that is not there was forced: %v", picked(paused))
+	}
+	if !paused.Force(q, "a/m") {
+		t.Fatal("a paused offer cannot be forced")
+	}
+	want, _ := json.Marshal(free.Decision())
+	if got, _ := json.Marshal(paused.Decision()); string(got) != string(want) {
+		t.Errorf("paused: %s\nfree: %s", got, want)
+	}
+	q.Key = &core.Key{Models: []core.Model{"other"}}
+	if refused, _ := market.Decide(q); refused.Force(q, "a/m") {
+		t.Error("an offer that may not serve the key was forced")
+	}
+}
