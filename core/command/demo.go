@@ -155,6 +155,8 @@ A demo of Headway: four simulated providers, a week of their history, light traf
   turtle   cheap and slow          owl    reads long prompts fast
   hare     dear and fast           moth   flaky
 
+Lists show each of them once for every format that it speaks: turtle, turtle-anthropic and so on.
+
 Call it as if it were OpenAI, Anthropic or Google (key %[1]s, models demo-small and demo-large):
 
   curl -N http://%[2]s/v1/chat/completions -H 'Authorization: Bearer %[1]s' -H 'Content-Type: application/json' -d '{"model":"demo-small","stream":true,"messages":[{"role":"user","content":"Tell me about rivers."}]}'

@@ -73,6 +73,9 @@ func runServe(c *cli.Context, p Program) error {
 		}
 		file.Listen = listen
 	}
+	if c.Bool("demo") {
+		file.LogLevel = slog.LevelWarn // its traffic would scroll away what to try
+	}
 	log, flush := newLog(c.App.ErrWriter, file.LogLevel)
 	defer flush()
 	for _, note := range file.Notes {
@@ -83,9 +86,14 @@ func runServe(c *cli.Context, p Program) error {
 	_, err = os.Stat(token)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	o.Ready = func(addr string) {
-		// Once, to whoever started it: SPEC §18. The log never has it.
+		// Once, to the person who started it (SPEC §18); a service's output ends in a
+		// log, which gets the place alone.
 		if text, err := os.ReadFile(token); fresh && err == nil {
-			out.say("admin token, made now and kept in %s: %s", token, strings.TrimSpace(string(text)))
+			if terminal(c.App.Writer) {
+				out.say("admin token, made now and kept in %s: %s", token, strings.TrimSpace(string(text)))
+			} else {
+				out.say("an admin token was made: it is in %s", token)
+			}
 		}
 		out.say("listening on %s", addr)
 	}

@@ -67,9 +67,15 @@ func panicWord(v any) string {
 }
 
 func (c *call) logDone(r *core.Receipt) {
-	c.g.Log.LogAttrs(context.Background(), slog.LevelInfo, "call", slog.String("id", string(r.ID)), slog.String("outcome", string(r.Outcome)),
-		slog.Int("status", r.Status), slog.String("model", string(r.Model)), slog.String("offer", string(r.Offer)), slog.String("key", string(r.Key)),
-		slog.Int("attempts", len(r.Attempts)), slog.Float64("total_ms", r.Timing.TotalHandler.V))
+	attrs := append(make([]slog.Attr, 0, 8), slog.String("id", string(r.ID)), slog.String("outcome", string(r.Outcome)),
+		slog.Int("status", r.Status), slog.String("model", string(r.Model)), slog.String("offer", string(r.Offer)), slog.Int("attempts", len(r.Attempts)))
+	if r.Key != "" {
+		attrs = append(attrs, slog.String("key", string(r.Key)))
+	}
+	if total := r.Timing.TotalHandler; total.OK {
+		attrs = append(attrs, slog.Float64("total_ms", total.V))
+	}
+	c.g.Log.LogAttrs(context.Background(), slog.LevelInfo, "call", attrs...)
 }
 
 // noteRefused leaves what a call leaves that was refused before any dispatch.

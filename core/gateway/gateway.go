@@ -135,7 +135,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", "GET, HEAD")
 		g.refuse(w, r, core.Errorf(core.WrongMethod, "%s is not allowed on this path, use GET", method(r)))
 	default:
-		g.refuse(w, r, core.Errorf(core.NotFound, "no such path"))
+		e := core.Errorf(core.NotFound, "no such path")
+		e.Hint = "an SDK's base URL ends in /v1 for OpenAI, and has no path for Anthropic and Google"
+		g.refuse(w, r, e)
 	}
 }
 
