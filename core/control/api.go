@@ -364,13 +364,13 @@ func moment(name, text string, now time.Time, end bool) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t.UTC(), nil
-	}
-	if t, err := time.Parse(time.DateOnly, text); err == nil {
-		if end {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		if t, err = time.Parse(time.DateOnly, text); err == nil && end {
 			t = t.AddDate(0, 0, 1)
 		}
+	}
+	if t = t.UTC(); err == nil && t.Year() > 0 && t.Year() < 9999 { // JSON has no other years, nor has a day behind the last
 		return t, nil
 	}
 	age, days := text, time.Duration(1)
