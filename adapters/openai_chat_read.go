@@ -15,6 +15,8 @@ func (Chat) Reader(job *core.Job, _ *core.Offer) core.Reader {
 // chatReader is what is known of one answer.
 type chatReader struct {
 	operation core.Operation
+	seen      choiceSet // of the choices of a call for several (n)
+	finished  choiceSet // those that said their finish
 	answer    core.Answer
 	report    openAIReport
 	reported  bool
@@ -34,9 +36,11 @@ type chatChunk struct {
 	choices int
 	list    bool // the member that makes it an answer is there: choices, data
 	finish  []byte
-	failed  bool   // it is an error, or has one
-	plain   bool   // … where SDKs look for it
-	failure []byte // the raw error of a choice
+	seen    choiceSet
+	done    choiceSet // those that say their finish
+	failed  bool      // it is an error, or has one
+	plain   bool      // … where SDKs look for it
+	failure []byte    // the raw error of a choice
 	usage   bool
 	report  openAIReport
 	timed   bool
@@ -71,6 +75,9 @@ func (r *chatReader) Read(f *core.Frame) core.Mark {
 	}
 	r.keep(&chunk)
 	mark := chunk.mark
+	if r.finished != r.seen {
+		mark &^= core.MarkFinish // others are still being written
+	}
 	switch {
 	case chunk.failed || f.Name == "error":
 		mark |= core.MarkError
@@ -120,6 +127,8 @@ func (k *chatChunk) err(data []byte) *core.UpstreamError {
 
 func (r *chatReader) keep(chunk *chatChunk) {
 	r.answer.OutputBytes += chunk.bytes
+	r.seen.join(chunk.seen)
+	r.finished.join(chunk.done)
 	if len(chunk.finish) > 0 {
 		r.answer.Finish = string(unescape(chunk.finish))
 	}
@@ -230,17 +239,38 @@ func (k *chatChunk) groq(c *cursor) {
 	}
 }
 
+// choiceSet are choices by their index; those beyond its room are not told apart.
+type choiceSet [2]uint64
+
+func (s *choiceSet) add(index int64) {
+	if index < 64*int64(len(s)) {
+		s[index/64] |= 1 << (index % 64)
+	}
+}
+
+func (s *choiceSet) join(more choiceSet) {
+	s[0] |= more[0]
+	s[1] |= more[1]
+}
+
 func (k *chatChunk) choice(c *cursor, whole bool) {
 	if !c.object() {
 		c.skip()
 		return
 	}
+	index, finish := int64(0), false
 	for {
 		key, ok := c.key()
 		if !ok {
+			k.seen.add(index)
+			if finish {
+				k.done.add(index)
+			}
 			return
 		}
 		switch {
+		case string(key) == "index":
+			index = c.tokens().V
 		case string(key) == "delta" && !whole, string(key) == "message" && whole:
 			k.delta(c)
 		case string(key) == "text" && k.text:
@@ -249,7 +279,7 @@ func (k *chatChunk) choice(c *cursor, whole bool) {
 			if s, ok := c.text(); !ok {
 				c.skip()
 			} else if len(s) > 0 {
-				k.finish = s
+				k.finish, finish = s, true
 				k.mark |= core.MarkFinish
 			}
 		case string(key) == "usage" && !k.usage: // Moonshot

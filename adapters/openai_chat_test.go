@@ -346,6 +346,32 @@ func TestChatRead(t *testing.T) {
 	}
 }
 
+// TestChatChoices: a stream of several choices is over when each of them is.
+func TestChatChoices(t *testing.T) {
+	r := adapters.Chat{}.Reader(&core.Job{Operation: core.OpGenerate, Streamed: true, Choices: 2}, nil)
+	for i, c := range []struct {
+		data string
+		want core.Mark
+	}{
+		{`{"choices":[{"index":0,"delta":{"content":"a"}}]}`, text},
+		{`{"choices":[{"delta":{"content":"b"},"index":1}]}`, text},
+		{`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, 0},
+		{`{"choices":[{"index":1,"delta":{"content":"b"}}]}`, text},
+		{`{"choices":[{"finish_reason":"length","delta":{},"index":1}]}`, finish},
+	} {
+		if got := r.Read(&core.Frame{Data: []byte(c.data)}); got != c.want {
+			t.Errorf("chunk %d: marked %b, want %b", i, got, c.want)
+		}
+	}
+	r = adapters.Chat{}.Reader(&core.Job{Operation: core.OpGenerate, Streamed: true, Choices: 2}, nil)
+	for _, data := range []string{`{"choices":[{"index":0,"delta":{"content":"a"}}]}`, `{"choices":[{"index":900,"delta":{}}]}`} {
+		r.Read(&core.Frame{Data: []byte(data)})
+	}
+	if got := r.Read(&core.Frame{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)}); got != finish {
+		t.Errorf("one choice of a server that writes no more: marked %b", got)
+	}
+}
+
 func TestChatUsage(t *testing.T) {
 	some := core.Some[int64]
 	for _, c := range []struct {
