@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -179,16 +180,35 @@ func word(n int) string {
 	return "three"
 }
 
-// hide takes a provider's credential out of a text.
+// shortestSecret is what a header's value has to have to be taken for one: a
+// shorter one, such as true, is a word of the answer too.
+const shortestSecret = 8
+
+// hide takes a provider's credentials out of a text, also where JSON spells them
+// with escapes.
 func hide(text string, p *core.Provider) string {
 	secrets := []core.Secret{p.APIKey}
 	for _, s := range p.Headers {
-		secrets = append(secrets, s)
+		if len(s.Reveal()) >= shortestSecret {
+			secrets = append(secrets, s)
+		}
 	}
 	for _, s := range secrets {
-		if t := s.Reveal(); len(t) >= 4 {
-			text = strings.ReplaceAll(text, strings.TrimPrefix(t, "Bearer "), "***")
+		t := strings.TrimPrefix(s.Reveal(), "Bearer ")
+		if len(t) < 4 {
+			continue
+		}
+		text = strings.ReplaceAll(text, t, "***")
+		if strings.Contains(text, `\`) {
+			text = strings.ReplaceAll(text, inJSON(t), "***")
+			text = strings.ReplaceAll(text, strings.ReplaceAll(t, "/", `\/`), "***")
 		}
 	}
 	return text
+}
+
+// inJSON is a text as encoding/json writes it, which escapes &, < and >.
+func inJSON(t string) string {
+	b, _ := json.Marshal(t) // a string cannot fail
+	return string(b[1 : len(b)-1])
 }

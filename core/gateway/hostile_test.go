@@ -444,3 +444,25 @@ func TestEndlessStreams(t *testing.T) {
 		})
 	})
 }
+
+// TestCredentialInAnError: what repeats a provider's credential is taken out of
+// its errors, in any spelling, and the rest stays the JSON that it was.
+func TestCredentialInAnError(t *testing.T) {
+	const said = `{"error":{"message":"no: ab&cd/ef<gh ab\u0026cd/ef\u003cgh ab&cd\/ef<gh qrs+tuv/wxyz qrs+tuv\/wxyz","type":"invalid_request_error","retryable":true}}`
+	const want = `{"error":{"message":"no: *** *** *** *** ***","type":"invalid_request_error","retryable":true}}`
+	for _, streamed := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			script := []step{{10 * ms, status(400, "", said)}}
+			if streamed {
+				script = []step{{10 * ms, wires()[0].head() + chunk(role+text("tea")+"data: "+said+"\n\n") + lastChunk}}
+			}
+			r := newRig(t, nil, offer{name: "a", script: script})
+			p := r.catalogue.Offer("a/mini").Offer.Provider
+			p.APIKey = core.NewSecret("ab&cd/ef<gh")
+			p.Headers = map[string]core.Secret{"X-Other": core.NewSecret("Bearer qrs+tuv/wxyz"), "X-Browser": core.NewSecret("true"), "X-Kind": core.NewSecret("message")}
+			if a := wires()[0].post(r, streamed); !strings.Contains(a.body, want) {
+				t.Errorf("%t: got %s", streamed, a.body)
+			}
+		})
+	}
+}
