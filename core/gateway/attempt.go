@@ -254,7 +254,7 @@ func (c *call) broke(ctx context.Context, t try, err error) try {
 	case cause != nil:
 		t.Outcome, t.Error = core.ClientGone, "client_gone"
 	default:
-		t = c.failed(t, verdict{word: "connect", counts: true, next: true}, err)
+		t = c.failed(t, verdict{word: brokenWord(err), counts: true, next: true}, err)
 	}
 	return t
 }
@@ -321,6 +321,14 @@ func (v verdict) say(t *try) string {
 	switch v.word {
 	case "connect":
 		return "the upstream could not be reached or broke the connection"
+	case "dns":
+		return "the upstream's name has no address"
+	case "refused":
+		return "nothing listens at the upstream's address"
+	case "tls":
+		return "no secure connection to the upstream could be made"
+	case "address":
+		return "the upstream's address may not be called"
 	case "status":
 		return "the upstream answered " + strconv.Itoa(t.Status)
 	case "auth":

@@ -8,11 +8,14 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
+	"crypto/tls"
 	"headway/core"
 	"headway/core/market"
 	"headway/core/relay"
+	"net"
 )
 
 // mostErrorBody is what is read of an upstream's error.
@@ -118,6 +121,24 @@ func streamVerdict(end relay.End, told *core.UpstreamError) verdict {
 		return v
 	}
 	return verdict{word: "connect", next: true, counts: true}
+}
+
+// brokenWord says, in a word of ours, why a round trip got no answer: the
+// error's own text may hold addresses.
+func brokenWord(err error) string {
+	var name *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	switch {
+	case errors.As(err, &name):
+		return "dns"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refused"
+	case errors.As(err, &certificate), errors.As(err, &record), errors.As(err, &alert):
+		return "tls"
+	}
+	return "connect"
 }
 
 // timeVerdict says what a time limit that ran out means.

@@ -27,7 +27,13 @@ func overSockets(t *testing.T, upstream http.Handler, tls bool) (call func() *co
 		server.Start()
 	}
 	t.Cleanup(server.Close)
-	p := &core.Provider{ID: "a", Format: core.FormatOpenAI, BaseURL: server.URL + "/v1", AllowPrivate: true}
+	return overURL(t, server.URL+"/v1")
+}
+
+// overURL is a gateway whose one offer is at an address.
+func overURL(t *testing.T, url string) (call func() *core.Receipt) {
+	t.Helper()
+	p := &core.Provider{ID: "a", Format: core.FormatOpenAI, BaseURL: url, AllowPrivate: true}
 	o := &core.Offer{ID: "a/mini", Provider: p, Model: "mini", UpstreamModel: "mini", Price: core.Price{Rates: core.Rates{Input: 1e6, Output: 2e6}}}
 	catalogue, err := market.NewCatalogue([]*core.Provider{p}, []*core.Offer{o}, nil)
 	if err != nil {
@@ -104,5 +110,22 @@ func TestIdleConnectionClosed(t *testing.T) {
 	}
 	if c := rec.Timing.Connection; c.Reused.V {
 		t.Errorf("it was answered on %+v", c)
+	}
+}
+
+// TestBrokenWords: the record says how a connection failed, and no address.
+func TestBrokenWords(t *testing.T) {
+	for _, c := range []struct{ url, word string }{
+		{"http://127.0.0.1:1/v1", "refused"},
+		{"http://nothing.invalid/v1", "dns"},
+	} {
+		if rec := overURL(t, c.url)(); rec.Attempts[0].Error != c.word {
+			t.Errorf("%s: %q, want %q", c.url, rec.Attempts[0].Error, c.word)
+		}
+	}
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	if rec := overURL(t, server.URL+"/v1")(); rec.Attempts[0].Error != "tls" {
+		t.Errorf("a certificate of nobody: %q", rec.Attempts[0].Error)
 	}
 }
