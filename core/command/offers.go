@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -139,7 +140,7 @@ func testOffers(c *cli.Context) error {
 		result := "answers"
 		if r.Outcome != core.Settled {
 			result = string(r.Outcome) + ": " + reason(a)
-			unreached = unreached || a.Error == "connect"
+			unreached = unreached || slices.Contains([]string{"connect", "dns", "refused", "tls"}, a.Error)
 			bad, last = append(bad, id), &core.Error{Kind: core.Upstream, Msg: id + ": " + result}
 		}
 		t.add(id, result, ms(a.Timing.UpstreamHeaders), ms(a.Timing.FirstToken), dollars(r.Charge), string(r.ID))
@@ -151,7 +152,7 @@ func testOffers(c *cli.Context) error {
 	}
 	hint := "headway trace CALL shows more"
 	if unreached {
-		hint += "; connect: there was no connection, or it broke: see base_url in the file, and that the server can reach it"
+		hint += "; there was no connection, or it broke: see base_url in the file, and that the server can reach it"
 	}
 	switch {
 	case len(bad) == 1:
