@@ -254,7 +254,7 @@ func (c *call) broke(ctx context.Context, t try, err error) try {
 	case cause != nil:
 		t.Outcome, t.Error = core.ClientGone, "client_gone"
 	default:
-		t = c.failed(t, verdict{word: brokenWord(err), counts: true, next: true}, err)
+		t = c.failed(t, verdict{word: brokenWord(err), counts: !ownLimit(err), next: true}, err)
 	}
 	return t
 }

@@ -141,6 +141,17 @@ func brokenWord(err error) string {
 	return "connect"
 }
 
+// ownLimit tells whether a dial failed for want of something of this machine's:
+// file descriptors, ports, memory. No provider is to blame for that.
+func ownLimit(err error) bool {
+	for _, own := range [...]error{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, own) {
+			return true
+		}
+	}
+	return false
+}
+
 // timeVerdict says what a time limit that ran out means.
 func timeVerdict(cause error) verdict {
 	v := verdict{word: "stream_idle", next: true, counts: true, kind: core.Timeout}

@@ -6,7 +6,11 @@ import (
 	"compress/zlib"
 	"context"
 	"fmt"
+	"net"
+	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -462,6 +466,31 @@ func TestCredentialInAnError(t *testing.T) {
 			p.Headers = map[string]core.Secret{"X-Other": core.NewSecret("Bearer qrs+tuv/wxyz"), "X-Browser": core.NewSecret("true"), "X-Kind": core.NewSecret("message")}
 			if a := wires()[0].post(r, streamed); !strings.Contains(a.body, want) {
 				t.Errorf("%t: got %s", streamed, a.body)
+			}
+		})
+	}
+}
+
+// dialError is a transport whose every dial fails.
+type dialError struct{ err error }
+
+func (d dialError) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("socket", d.err)}
+}
+
+// TestOwnLimitsBlameNobody: a provider is not taken out because this machine has
+// no file descriptor or port left.
+func TestOwnLimitsBlameNobody(t *testing.T) {
+	for err, counted := range map[error]int{syscall.EMFILE: 0, syscall.ENFILE: 0, syscall.EADDRNOTAVAIL: 0, syscall.ECONNREFUSED: 1, syscall.EHOSTUNREACH: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			w := wires()[0]
+			r := newRig(t, nil, w.good("a", "fine", false))
+			r.gw.Dialer = roundTrips{dialError{err}}
+			if a := w.post(r, false); a.status != 502 || r.only().Attempts[0].Outcome != core.Failed {
+				t.Errorf("%v: %d %s", err, a.status, a.body)
+			}
+			if n := r.failures("a"); n != counted {
+				t.Errorf("%v: %d counted failures", err, n)
 			}
 		})
 	}
