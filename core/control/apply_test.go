@@ -42,12 +42,15 @@ func TestAFileIsAppliedWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("applied: %v", v)
 	}
 	calls(http.StatusUnauthorized)
-	r.write(file)
-	r.desk.Reload()
-	calls(http.StatusOK)
+	r.desk.Reload() // it waits for as long as nobody restarts
 	if !strings.Contains(r.log.String(), "only a restart") {
 		t.Error("what waits for a restart is not logged")
 	}
+	r.write(file)
+	if v = r.must("POST", "apply", ""); v["needs_restart"] != nil {
+		t.Errorf("what serve was started with: %v", v)
+	}
+	calls(http.StatusOK)
 }
 
 func TestATextIsApplied(t *testing.T) {

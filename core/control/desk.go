@@ -79,6 +79,7 @@ type Desk struct {
 	started time.Time
 	listens atomic.Pointer[string]
 	force   atomic.Pointer[inForce]
+	first   *Config // that serve was started with; set by the first Apply, before all else
 
 	// mu is held while the configuration changes, so that changes come one by
 	// one. What is in force is read without it.
@@ -128,13 +129,15 @@ func (d *Desk) Apply(c *Config) error {
 		return err
 	}
 	d.install(s)
+	if d.first == nil {
+		d.first = c
+	}
 	return nil
 }
 
 // Reload reads the file again and applies it; what is wrong with it is logged
 // and nothing changes.
 func (d *Desk) Reload() {
-	was := d.force.Load().file
 	c, err := d.Parse.File()
 	if err == nil {
 		err = d.Apply(c)
@@ -144,7 +147,7 @@ func (d *Desk) Reload() {
 		return
 	}
 	d.Log.Info("the configuration was reloaded", "providers", len(c.Providers), "offers", len(c.Offers), "keys", len(c.Keys))
-	if fixed := onlyRestart(was, c); len(fixed) > 0 {
+	if fixed := d.onlyRestart(c); len(fixed) > 0 {
 		d.Log.Warn("only a restart changes these", "settings", fixed)
 	}
 }
@@ -152,11 +155,12 @@ func (d *Desk) Reload() {
 // Listening tells the address that is listened on, for the status.
 func (d *Desk) Listening(addr string) { d.listens.Store(&addr) }
 
-// onlyRestart are the paths in the file whose change waits for a restart.
-func onlyRestart(was, is *Config) []string {
+// onlyRestart are the paths in the file where it differs from what serve was
+// started with, which waits for a restart.
+func (d *Desk) onlyRestart(is *Config) []string {
 	var paths []string
 	for path, v := range is.Fixed {
-		if old, ok := was.Fixed[path]; ok && old != v {
+		if old, ok := d.first.Fixed[path]; ok && old != v {
 			paths = append(paths, path)
 		}
 	}

@@ -108,7 +108,6 @@ func (d *Desk) postApply(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	was := d.force.Load().file
 	var c *Config
 	if len(bytes.TrimSpace(body)) == 0 {
 		c, err = d.Parse.File()
@@ -125,5 +124,5 @@ func (d *Desk) postApply(r *http.Request) (any, error) {
 	if err := d.Apply(c); err != nil {
 		return nil, err
 	}
-	return Applied{c.Path, len(c.Providers), len(c.Offers), len(c.Keys), c.Notes, onlyRestart(was, c)}, nil
+	return Applied{c.Path, len(c.Providers), len(c.Offers), len(c.Keys), c.Notes, d.onlyRestart(c)}, nil
 }
