@@ -36,11 +36,17 @@ type sink struct {
 	status   int
 	begun    bool
 	rc       *http.ResponseController
+	flusher  flusher
+	now      core.Clock
+	limit    time.Duration // limits.client_write
 	deadline time.Time
+	extended bool // since the last Flush
 }
 
 func (c *call) sink(t *try, resp *http.Response) *sink {
-	return &sink{c: c, t: t, from: resp.Header, status: resp.StatusCode, rc: http.NewResponseController(c.ResponseWriter)}
+	rc := http.NewResponseController(c.ResponseWriter)
+	return &sink{c: c, t: t, from: resp.Header, status: resp.StatusCode, rc: rc, flusher: flusherOf(c.ResponseWriter, rc),
+		now: c.g.Clock, limit: c.setup.Settings.Limits.ClientWrite}
 }
 
 // header is the client's header, with what passes from the upstream's in it.
@@ -106,17 +112,37 @@ func (s *sink) Write(p []byte) error {
 
 // Flush sends what was written on its way.
 func (s *sink) Flush() error {
-	s.extend()
-	return s.rc.Flush()
+	if !s.extended { // a hold-back that ended without a write
+		s.extend()
+	}
+	s.extended = false
+	return s.flusher.FlushError()
+}
+
+// flusher is what net/http's writers have; http.ResponseController looks for it
+// at every call.
+type flusher interface{ FlushError() error }
+
+// controlled is a writer that has no FlushError of its own.
+type controlled struct{ *http.ResponseController }
+
+// FlushError flushes.
+func (c controlled) FlushError() error { return c.Flush() }
+
+func flusherOf(w http.ResponseWriter, rc *http.ResponseController) flusher {
+	if f, ok := w.(flusher); ok {
+		return f
+	}
+	return controlled{rc}
 }
 
 // extend moves the write deadline on, not for each event but when a quarter of
 // it is used up.
 func (s *sink) extend() {
-	limit := s.c.setup.Settings.Limits.ClientWrite
-	now := s.c.g.Clock()
-	if s.deadline.Sub(now) < limit*3/4 {
-		s.deadline = now.Add(limit)
+	s.extended = true
+	now := s.now()
+	if s.deadline.Sub(now) < s.limit*3/4 {
+		s.deadline = now.Add(s.limit)
 		_ = s.rc.SetWriteDeadline(s.deadline)
 	}
 }

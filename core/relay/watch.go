@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"headway/core"
@@ -26,11 +27,13 @@ type Watch struct {
 	clock  core.Clock
 	cancel context.CancelCauseFunc
 
+	start time.Time
+	alive atomic.Int64 // the last sign of life, ns since start; idle counts from here
+
 	mu    sync.Mutex // guards all below
 	fixed time.Time  // a limit that does not move, zero for none
 	cause error      // of fixed
 	idle  time.Duration
-	alive time.Time // the last sign of life; idle counts from here
 	armed time.Time // when the timer fires
 	timer *time.Timer
 	done  bool
@@ -38,7 +41,7 @@ type Watch struct {
 
 // NewWatch starts with one fixed limit.
 func NewWatch(clock core.Clock, cancel context.CancelCauseFunc, now time.Time, limit time.Duration, cause error) *Watch {
-	w := &Watch{clock: clock, cancel: cancel, fixed: now.Add(limit), cause: cause}
+	w := &Watch{clock: clock, cancel: cancel, start: now, fixed: now.Add(limit), cause: cause}
 	w.armed = w.fixed
 	w.timer = time.AfterFunc(limit, w.fire)
 	return w
@@ -56,16 +59,13 @@ func (w *Watch) Fix(until time.Time, cause error) {
 func (w *Watch) Idle(now time.Time, longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.alive, w.idle = now, longest
+	w.Alive(now)
+	w.idle = longest
 	w.arm()
 }
 
 // Alive says that something came.
-func (w *Watch) Alive(now time.Time) {
-	w.mu.Lock()
-	w.alive = now
-	w.mu.Unlock()
-}
+func (w *Watch) Alive(now time.Time) { w.alive.Store(int64(now.Sub(w.start))) }
 
 // Stop ends the watch.
 func (w *Watch) Stop() {
@@ -79,7 +79,7 @@ func (w *Watch) Stop() {
 func (w *Watch) due() (time.Time, error) {
 	at, cause := w.fixed, w.cause
 	if w.idle > 0 {
-		if end := w.alive.Add(w.idle); at.IsZero() || end.Before(at) {
+		if end := w.start.Add(time.Duration(w.alive.Load()) + w.idle); at.IsZero() || end.Before(at) {
 			at, cause = end, ErrIdle
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	gatherFor    = 10 * time.Millisecond
+	gatherFor    = 20 * time.Millisecond
 	gatherEnough = 64 // receipts; more are committed at once
 	lookEvery    = 100 * time.Millisecond
 	lookOften    = 2 * time.Millisecond
