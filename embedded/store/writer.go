@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	gatherFor    = 20 * time.Millisecond
+	gatherFor    = 100 * time.Millisecond
 	gatherEnough = 64 // receipts; more are committed at once
 	lookEvery    = 100 * time.Millisecond
 	lookOften    = 2 * time.Millisecond
@@ -72,8 +72,9 @@ func (s *Store) Run(ctx context.Context) error {
 	return s.flush()
 }
 
-// gather lets a group come together: nobody waits for a receipt, and a sync for
-// each few of them would cost more than the calls.
+// gather lets a group come together: nobody waits for a receipt, and each commit
+// wakes half a dozen of Badger's goroutines and the disk. A process that is
+// killed meanwhile has intents for what waits here.
 func (s *Store) gather(ctx context.Context) {
 	s.mu.Lock()
 	few := len(s.queue) > 0 && len(s.queue) < gatherEnough
