@@ -154,7 +154,7 @@ func (c *call) crashed(t *try, v any) {
 	}
 	if c.job.Streamed && !c.complete {
 		sink := c.sink(t, &http.Response{StatusCode: c.status})
-		_ = sink.Write(c.writer.ErrorEvent(e))
+		_ = sink.Write(c.writer.ErrorEvent(e), c.g.Clock())
 		_ = sink.Flush()
 	}
 }
@@ -234,7 +234,7 @@ func (c *call) ended(ctx context.Context, t try, end relay.End, sink *sink) try 
 	if gone := t.Outcome == core.ClientGone || t.Outcome == core.ClientStalled; gone || end.Sent {
 		t.next = false
 		if end.Untold && !gone {
-			_ = sink.Write(c.writer.ErrorEvent(t.err))
+			_ = sink.Write(c.writer.ErrorEvent(t.err), c.g.Clock())
 			_ = sink.Flush()
 		}
 		t.err = nil // it has been told, or nobody is there to tell

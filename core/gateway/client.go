@@ -96,9 +96,9 @@ const writePiece = 64 << 10
 // Write sends bytes to the client; a write that blocks for limits.client_write
 // fails with os.ErrDeadlineExceeded. What is longer than a buffer goes out before
 // Flush, hence the new deadline here.
-func (s *sink) Write(p []byte) error {
+func (s *sink) Write(p []byte, at time.Time) error {
 	for {
-		s.extend()
+		s.extend(at)
 		_ = s.begin()
 		n := min(len(p), writePiece)
 		if _, err := s.c.ResponseWriter.Write(p[:n]); err != nil {
@@ -107,13 +107,14 @@ func (s *sink) Write(p []byte) error {
 		if p = p[n:]; len(p) == 0 {
 			return nil
 		}
+		at = s.now()
 	}
 }
 
 // Flush sends what was written on its way.
 func (s *sink) Flush() error {
 	if !s.extended { // a hold-back that ended without a write
-		s.extend()
+		s.extend(s.now())
 	}
 	s.extended = false
 	return s.flusher.FlushError()
@@ -138,9 +139,8 @@ func flusherOf(w http.ResponseWriter, rc *http.ResponseController) flusher {
 
 // extend moves the write deadline on, not for each event but when a quarter of
 // it is used up.
-func (s *sink) extend() {
+func (s *sink) extend(now time.Time) {
 	s.extended = true
-	now := s.now()
 	if s.deadline.Sub(now) < s.limit*3/4 {
 		s.deadline = now.Add(s.limit)
 		_ = s.rc.SetWriteDeadline(s.deadline)

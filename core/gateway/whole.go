@@ -161,7 +161,7 @@ func (c *call) deliver(t *try, resp *http.Response, out []byte) error {
 	if !c.job.Streamed {
 		sink.header().Set("Content-Length", strconv.Itoa(len(out)))
 	}
-	if err := sink.Write(out); err != nil {
+	if err := sink.Write(out, c.g.Clock()); err != nil {
 		return err
 	}
 	return sink.Flush()

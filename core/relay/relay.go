@@ -36,9 +36,10 @@ const (
 // events are held back up to the size that one of them may have.
 const mostComments = 64 << 10
 
-// Sink is the client's side. The first Write sends the status and headers.
+// Sink is the client's side. The first Write sends the status and headers; at is
+// about now.
 type Sink interface {
-	Write(p []byte) error
+	Write(p []byte, at time.Time) error
 	Flush() error
 }
 
@@ -66,9 +67,11 @@ type Pump struct {
 	mu       sync.Mutex // guards the fields below against the hold timer
 	held     []byte
 	holding  *time.Timer
-	run      []byte // what goes out at the end of this read
-	released bool   // what was held has gone out
-	sent     bool   // bytes have been written to the client
+	run      []byte     // what goes out at the end of this read
+	at       time.Time  // when this read was
+	frame    core.Frame // the one under way
+	released bool       // what was held has gone out
+	sent     bool       // bytes have been written to the client
 	broken   error
 
 	finished bool      // the format's finish was seen
@@ -154,14 +157,15 @@ func (p *Pump) enough(at time.Time) bool {
 func (p *Pump) take(at time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var f core.Frame
+	f := &p.frame
+	p.at = at
 	output := false
-	for !p.brokenUp && p.Split.Next(&f) {
+	for !p.brokenUp && p.Split.Next(f) {
 		f.At = at
-		mark := p.stamp(&f, at, true)
+		mark := p.stamp(f, at, true)
 		output = output || mark.Output()
 		p.letGo()
-		p.pass(&f, mark)
+		p.pass(f, mark)
 	}
 	if output {
 		p.Arrivals.Add(at)
@@ -173,8 +177,9 @@ func (p *Pump) take(at time.Time) error {
 func (p *Pump) rest(at time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var f core.Frame
-	some := p.Split.Rest(&f)
+	f := &p.frame
+	p.at = at
+	some := p.Split.Rest(f)
 	switch {
 	case p.Split.kind == core.SplitArray && p.finished && !p.failed:
 		// The answer is complete: a client must be able to read it, also where its
@@ -182,13 +187,13 @@ func (p *Pump) rest(at time.Time) error {
 		if string(bytes.Trim(f.Raw, " \t\r\n")) != "]" {
 			f.Raw = []byte("\n]")
 		}
-		p.send(&f, f.Raw)
+		p.send(f, f.Raw)
 		return p.settleRead(at)
 	case !some:
 		return nil
 	}
 	f.At = at
-	mark := p.stamp(&f, at, false)
+	mark := p.stamp(f, at, false)
 	if mark.Output() {
 		p.Arrivals.Add(at)
 	}
@@ -199,7 +204,7 @@ func (p *Pump) rest(at time.Time) error {
 		if len(f.Data) > 0 && len(f.Raw) > 0 {
 			f.Raw = append(bytes.TrimRight(f.Raw, "\r\n"), "\n\n"...)
 		}
-		p.pass(&f, mark)
+		p.pass(f, mark)
 	}
 	return p.settleRead(at)
 }
@@ -306,6 +311,7 @@ func (p *Pump) holdOver() {
 	if p.released || p.failed {
 		return
 	}
+	p.at = p.Clock()
 	p.release()
 	p.flush()
 }
@@ -334,7 +340,7 @@ func (p *Pump) write(b []byte) {
 
 func (p *Pump) writeRun() {
 	if len(p.run) > 0 && p.broken == nil {
-		p.broken = p.Sink.Write(p.run)
+		p.broken = p.Sink.Write(p.run, p.at)
 	}
 	p.run = nil
 }

@@ -39,7 +39,7 @@ type written struct {
 	writes int
 }
 
-func (w *written) Write(p []byte) error {
+func (w *written) Write(p []byte, _ time.Time) error {
 	w.writes++
 	_, err := w.Builder.Write(p)
 	return err
