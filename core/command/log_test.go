@@ -67,7 +67,8 @@ func TestLogStuck(t *testing.T) {
 		s := &stuck{free: make(chan struct{})}
 		log, flush := newLog(s, slog.LevelInfo)
 		log.Info("first")
-		time.Sleep(logDelay) // the group is being written now
+		time.Sleep(logDelay)
+		synctest.Wait() // the group is being written now
 		line := strings.Repeat("x", 1000)
 		for range 5000 {
 			log.Info(line)

@@ -125,6 +125,7 @@ func crash(dir string) error {
 	had := &tape{}
 	_, _ = fmt.Sscan(string(counted), &had.count)
 	s.SetRecorder(had)
+	s.Group(time.Millisecond) // its writers wait for each receipt
 	var all sync.WaitGroup
 	all.Go(func() { _ = s.Run(context.Background()) })
 	for range 24 {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"reflect"
+	"time"
 
 	"headway/core"
 )
@@ -63,3 +64,6 @@ func Packer() (pack func(dst, text []byte) []byte, unpack func([]byte) ([]byte, 
 	p := newPacker()
 	return p.pack, p.unpack
 }
+
+// Group sets how long the writer waits for more receipts; before Run.
+func (s *Store) Group(d time.Duration) { s.group = d }

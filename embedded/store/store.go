@@ -67,6 +67,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -100,7 +101,8 @@ type Store struct {
 	db       *badger.DB
 	maxBatch int // bytes of receipts in one commit
 	recorder core.Recorder
-	notes    sync.Pool // of *note
+	group    time.Duration // how long the writer waits for more receipts
+	notes    sync.Pool     // of *note
 	// The encoders give what encoding/json does.
 	encodeReceipt, encodeIntent encoder
 	packer                      packer
@@ -155,7 +157,7 @@ func open(dir string, o Options, verify int64) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		dir: dir, clock: o.Clock, log: o.Log, lock: lock, recorder: o.Recorder, notes: sync.Pool{New: func() any { return new(note) }},
+		dir: dir, clock: o.Clock, log: o.Log, lock: lock, recorder: o.Recorder, group: gatherFor, notes: sync.Pool{New: func() any { return new(note) }},
 		encodeReceipt: encoderOf(reflect.TypeFor[core.Receipt]()), encodeIntent: encoderOf(reflect.TypeFor[core.Intent]()), packer: newPacker(),
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), running: make(chan struct{}, 1), open: map[core.CallID]*generation{},
 	}

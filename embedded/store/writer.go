@@ -80,7 +80,7 @@ func (s *Store) gather(ctx context.Context) {
 	few := len(s.queue) > 0 && len(s.queue) < gatherEnough
 	s.mu.Unlock()
 	if few && len(s.pending) == 0 && s.batch == nil {
-		pause(ctx, gatherFor)
+		pause(ctx, s.group)
 	}
 }
 
