@@ -222,7 +222,7 @@ func (c *call) ended(ctx context.Context, t try, end relay.End, sink *sink) try 
 	if end.Outcome == core.Settled {
 		t.Outcome = core.Settled
 		if !end.Sent { // a stream of nothing but its finish
-			_ = sink.begin()
+			sink.begin()
 		}
 		return t
 	}

@@ -79,14 +79,13 @@ func (c *call) name(h http.Header, offer core.OfferID, attempts int) {
 	}
 }
 
-func (s *sink) begin() error {
+func (s *sink) begin() {
 	if !s.begun {
 		s.begun, s.c.sent = true, true
 		s.header()
 		s.c.WriteHeader(s.status)
 		s.c.status = s.status
 	}
-	return nil
 }
 
 // writePiece is what a client has limits.client_write for: a slow one may take
@@ -99,7 +98,7 @@ const writePiece = 64 << 10
 func (s *sink) Write(p []byte, at time.Time) error {
 	for {
 		s.extend(at)
-		_ = s.begin()
+		s.begin()
 		n := min(len(p), writePiece)
 		if _, err := s.c.ResponseWriter.Write(p[:n]); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 
 	"headway/core"
 	"headway/core/ledger"
+	"headway/core/market"
 	"headway/core/measure"
 )
 
@@ -99,9 +100,6 @@ func actualWait(t *try) core.Opt[float64] {
 	return line.Upstream()
 }
 
-// bytesPerToken is the plain estimate of SPEC §24.
-const bytesPerToken = 4
-
 // usage fills in the counts and the charge: what the provider reported, and an
 // estimate for what it left out of an answer that was given (SPEC §11).
 func (c *call) usage(r *core.Receipt, t *try) {
@@ -115,11 +113,11 @@ func (c *call) usage(r *core.Receipt, t *try) {
 	u := t.result.Usage
 	estimated := false
 	if (answered || gone) && u.Input() == 0 && c.job.PromptBytes > 0 {
-		u.UncachedInput = core.Some(tokens(c.job.PromptBytes))
+		u.UncachedInput = core.Some(market.Tokens(c.job.PromptBytes))
 		estimated = true
 	}
 	if answered {
-		seen := tokens(t.result.OutputBytes)
+		seen := market.Tokens(t.result.OutputBytes)
 		if c.job.Operation.Generates() && (!u.Output.OK || (u.Output.V == 0 || t.result.Opening) && seen > u.Output.V) {
 			u.Output = core.Some(seen)
 			estimated = true
@@ -143,5 +141,3 @@ func (c *call) usage(r *core.Receipt, t *try) {
 	}
 	r.Charge, r.Prices = core.Some(charge), &rates
 }
-
-func tokens(bytes int) int64 { return int64(bytes+bytesPerToken-1) / bytesPerToken }

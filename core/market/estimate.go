@@ -7,13 +7,17 @@ const (
 	usualOutput   = 500 // tokens of an answer, before there is history (SPEC §24)
 )
 
+// Tokens is the plain estimate of SPEC §24 for a text of that many bytes, rounded
+// up.
+func Tokens(bytes int) int64 { return (int64(max(bytes, 0)) + bytesPerToken - 1) / bytesPerToken }
+
 // Estimate is what a job needs at an offer before there is history: prompt bytes
 // ÷ 4 tokens, rounded up, none of them cached; the output that was asked for, at
 // most 500 tokens and the offer's own maximum; none where the operation writes
 // none. MaxOutput is the maximum that was asked for, else the offer's own, else
 // the expected output.
 func Estimate(job *core.Job, offer *core.Offer) core.Estimate {
-	est := core.Estimate{Fresh: (int64(max(job.PromptBytes, 0)) + bytesPerToken - 1) / bytesPerToken}
+	est := core.Estimate{Fresh: Tokens(job.PromptBytes)}
 	if !job.Operation.Generates() {
 		return est
 	}

@@ -20,7 +20,7 @@ type board struct {
 
 func (b board) Measures(p core.ProviderID, _ core.Model) core.Measures { return b.measures[p] }
 
-func (b board) TTFT(id core.OfferID) core.Opt[float64] {
+func (b board) TTFTAt(id core.OfferID, _ time.Time) core.Opt[float64] {
 	v, ok := b.ttft[id]
 	return core.Opt[float64]{V: v, OK: ok}
 }

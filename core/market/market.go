@@ -20,8 +20,8 @@ import (
 type Board interface {
 	// Measures are the three figures of a provider and model.
 	Measures(core.ProviderID, core.Model) core.Measures
-	// TTFT is an offer's live first-token estimate in ms.
-	TTFT(core.OfferID) core.Opt[float64]
+	// TTFTAt is an offer's live first-token estimate in ms at a time.
+	TTFTAt(o core.OfferID, now time.Time) core.Opt[float64]
 }
 
 // Query is one call that needs an offer. All but Key and TimeValue are required.
@@ -95,7 +95,7 @@ func Decide(q Query) (*Choice, error) {
 		if kept < i {
 			cands[kept], of[kept] = cands[i], of[i]
 		}
-		measured(&cands[kept], of[kept], q.Board)
+		measured(&cands[kept], of[kept], q.Board, q.Now)
 		kept++
 	}
 	cands = cands[:kept]
@@ -140,7 +140,7 @@ func (c *Choice) Force(q Query, id core.OfferID) bool {
 		if price(&cands[0], q.Job.Operation) != nil {
 			return false
 		}
-		measured(&cands[0], r.Entry, q.Board)
+		measured(&cands[0], r.Entry, q.Board, q.Now)
 		c.Auction = newAuction(timeValue(&q), cands)
 		c.RankedOn = q.Strategy.RankedOn(c.Auction)
 		c.Picks = []Pick{{Candidate: &cands[0], Entry: r.Entry}}
@@ -151,14 +151,14 @@ func (c *Choice) Force(q Query, id core.OfferID) bool {
 }
 
 // measured fills in what is known of how fast a candidate is.
-func measured(c *core.Candidate, e *Entry, b Board) {
+func measured(c *core.Candidate, e *Entry, b Board, now time.Time) {
 	m := b.Measures(c.Offer.Provider.ID, c.Offer.Model)
 	var wait core.Opt[float64]
 	if queue := e.State.queue.Load(); queue != nil {
 		wait, c.Full = queue.Wait, queue.Full
 	}
 	c.Prediction = measure.Predict(c.Estimate, m, wait)
-	c.TTFT = b.TTFT(c.Offer.ID)
+	c.TTFT = b.TTFTAt(c.Offer.ID, now)
 	c.OwnOutput = m.Output
 }
 

@@ -220,7 +220,10 @@ func (b *Board) Measures(p core.ProviderID, m core.Model) core.Measures {
 
 // TTFT is the live estimate of an offer's first token in ms; absent where no
 // streamed call settled in the last 24 hours.
-func (b *Board) TTFT(o core.OfferID) core.Opt[float64] { return b.recent.get(o, b.clock()) }
+func (b *Board) TTFT(o core.OfferID) core.Opt[float64] { return b.TTFTAt(o, b.clock()) }
+
+// TTFTAt is TTFT for one who has read the clock: a decision asks for many offers.
+func (b *Board) TTFTAt(o core.OfferID, now time.Time) core.Opt[float64] { return b.recent.get(o, now) }
 
 // Rows are the measures of every pair that has jobs in the window or since, and
 // of those given, up to date to the last receipt, in the order of provider and
