@@ -34,6 +34,6 @@ type PriceCap struct {
 func (c PriceCap) IsZero() bool { return !c.Input.OK && !c.Output.OK }
 
 // Allows tells whether rates pass the cap.
-func (c PriceCap) Allows(r Rates) bool {
+func (c *PriceCap) Allows(r *Rates) bool {
 	return (!c.Input.OK || r.Input <= c.Input.V) && (!c.Output.OK || r.Output <= c.Output.V)
 }

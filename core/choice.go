@@ -60,7 +60,7 @@ type Candidate struct {
 	Price      Money // uncached input and the requested output maximum: what prices are compared by
 	Prediction Prediction
 	TTFT       Opt[float64] // the live estimate, ms
-	OwnOutput  Measure      // output_tps: Own and Jobs are what "fastest" ranks by
+	Measures   *Measures    // what the prediction is from; shared, never written
 	Full       bool         // a node without a free slot
 }
 
@@ -89,8 +89,9 @@ type Rank struct {
 type Strategy interface {
 	Name() string
 	// RankedOn names what the order of this auction follows.
-	RankedOn(Auction) string
-	Score(*Job, Auction, Candidate) (Rank, bool)
+	RankedOn(*Auction) string
+	// Score gives a candidate its place; false leaves it out. It writes nothing.
+	Score(*Job, *Auction, *Candidate) (Rank, bool)
 }
 
 // Refusal is the code of why an offer is not in the running, in the order of

@@ -89,11 +89,11 @@ type Rates struct {
 }
 
 // For gives the rates that hold for a call with that much input in all.
-func (p Price) For(input int64) Rates {
+func (p *Price) For(input int64) *Rates {
 	if p.Above.OK && input > p.Above.V.InputTokens {
-		return p.Above.V.Rates
+		return &p.Above.V.Rates
 	}
-	return p.Rates
+	return &p.Rates
 }
 
 // Secret is text that must never be shown: it prints as "***" everywhere.

@@ -188,8 +188,8 @@ func TestCrossover(t *testing.T) {
 	// Both costs are linear in the fresh tokens n; an hour is worth 1 USD:
 	// n × price + (base + n ÷ prefill + output ÷ speed) ÷ 3600. They meet at:
 	c, q := s.board.Measures("cheap", "m"), s.board.Measures("quick", "m")
-	fixed := func(m core.Measures) float64 { return (m.BaseLatency.Value.V/1000 + 100/m.Output.Value.V) / 3600 }
-	each := func(m core.Measures, price float64) float64 { return price/1e6 + 1/m.Prefill.Value.V/3600 }
+	fixed := func(m *core.Measures) float64 { return (m.BaseLatency.Value.V/1000 + 100/m.Output.Value.V) / 3600 }
+	each := func(m *core.Measures, price float64) float64 { return price/1e6 + 1/m.Prefill.Value.V/3600 }
 	crossover := (fixed(q) - fixed(c)) / (each(c, 1) - each(q, 1.05))
 	if !(crossover > 1000 && crossover < 10000) {
 		t.Fatalf("the crossover is at %v tokens", crossover)

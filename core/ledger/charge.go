@@ -8,7 +8,7 @@ import "headway/core"
 // written only, those for an hour apart; reasoning is a part of the output.
 // Counts that are absent cost nothing. An amount out of range is core.ErrMoney.
 func Charge(u core.Usage, p core.Price) (core.Money, core.Rates, error) {
-	r := p.For(u.Input())
+	r := *p.For(u.Input())
 	write := r.CacheWrite.Or(r.Input)
 	hour := min(u.CacheWrite1h.V, u.CacheWrite.V)
 	var total core.Money

@@ -35,51 +35,48 @@ func allowed(e *Entry, key *core.Key, r *core.Routing) bool {
 
 // refuse puts an offer through every filter of SPEC §8, in its order. Of
 // features and formats the format comes last: this version serves calls in the
-// provider's own format alone.
-func refuse(q *Query, e *Entry, est core.Estimate) (Refused, bool) {
+// provider's own format alone. Without a reason the offer is eligible; back is
+// when a refused one is expected to return by itself.
+func refuse(q *Query, e *Entry, est core.Estimate) (reason core.Refusal, back core.Opt[time.Time]) {
 	o := e.Offer
 	routing := &q.Settings.Routing
-	no := func(reason core.Refusal, back core.Opt[time.Time]) (Refused, bool) {
-		return Refused{Entry: e, Reason: reason, Back: back}, true
-	}
-	never := core.Opt[time.Time]{}
 	if !allowed(e, q.Key, routing) {
-		return no(core.RefusedModel, never)
+		return core.RefusedModel, back
 	}
 	rates := o.Price.For(est.Fresh + est.Cached)
 	if !routing.PriceCap.Allows(rates) || q.Key != nil && !q.Key.PriceCap.Allows(rates) {
-		return no(core.RefusedPrice, never)
+		return core.RefusedPrice, back
 	}
 	if q.Job.Operation != core.OpCountTokens {
 		// A prompt may be counted wherever it would not fit.
 		if lim := o.Limits.Context; lim.OK && est.Fresh+est.Cached > lim.V-q.Job.MaxOutput.V {
-			return no(core.RefusedContext, never)
+			return core.RefusedContext, back
 		}
 		if lim := o.Limits.MaxOutput; lim.OK && q.Job.MaxOutput.V > lim.V {
-			return no(core.RefusedOutput, never)
+			return core.RefusedOutput, back
 		}
 	}
 	if o.Features.OK && q.Job.Features&^o.Features.V != 0 {
-		return no(core.RefusedFeature, never)
+		return core.RefusedFeature, back
 	}
 	if o.Provider.Format.Wire() != q.Job.Format {
-		return no(core.RefusedFormat, never)
+		return core.RefusedFormat, back
 	}
 	refused, quota := e.Account.standing()
 	paused, out := e.State.standing()
 	switch {
 	case paused || refused:
-		return no(core.RefusedPaused, never)
+		return core.RefusedPaused, back
 	case q.Now.Before(quota):
-		return no(core.RefusedPaused, core.Some(quota))
+		return core.RefusedPaused, core.Some(quota)
 	case q.Now.Before(out):
-		return no(core.RefusedOut, core.Some(out))
+		return core.RefusedOut, core.Some(out)
 	}
 	if o.Capacity.OK && e.State.InFlight() >= o.Capacity.V && e.State.queue.Load() == nil {
-		return no(core.RefusedCapacity, core.Some(q.Now)) // whenever a call ends
+		return core.RefusedCapacity, core.Some(q.Now) // whenever a call ends
 	}
 	if q.Key != nil && q.Key.Owner != "" && o.Provider.Owner == q.Key.Owner && !q.Key.ServeOwn && !routing.ServeOwn {
-		return no(core.RefusedOwn, never)
+		return core.RefusedOwn, back
 	}
-	return Refused{}, false
+	return "", back
 }

@@ -14,11 +14,16 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // board is what was measured, written down.
 type board struct {
-	measures map[core.ProviderID]core.Measures
+	measures map[core.ProviderID]*core.Measures
 	ttft     map[core.OfferID]float64
 }
 
-func (b board) Measures(p core.ProviderID, _ core.Model) core.Measures { return b.measures[p] }
+func (b board) Measures(p core.ProviderID, _ core.Model) *core.Measures {
+	if m := b.measures[p]; m != nil {
+		return m
+	}
+	return &core.Measures{}
+}
 
 func (b board) TTFTAt(id core.OfferID, _ time.Time) core.Opt[float64] {
 	v, ok := b.ttft[id]
@@ -26,11 +31,11 @@ func (b board) TTFTAt(id core.OfferID, _ time.Time) core.Opt[float64] {
 }
 
 // figures are measures of the provider's own.
-func figures(base, prefill, output float64) core.Measures {
+func figures(base, prefill, output float64) *core.Measures {
 	m := func(v float64) core.Measure {
 		return core.Measure{Value: core.Some(v), Own: core.Some(v), Jobs: 100, Basis: core.BasisOwn}
 	}
-	return core.Measures{BaseLatency: m(base), Prefill: m(prefill), Output: m(output)}
+	return &core.Measures{BaseLatency: m(base), Prefill: m(prefill), Output: m(output)}
 }
 
 func provider(id string) *core.Provider {

@@ -19,7 +19,7 @@ import (
 // Board is what the market reads of the measures; core/measure has it.
 type Board interface {
 	// Measures are the three figures of a provider and model.
-	Measures(core.ProviderID, core.Model) core.Measures
+	Measures(core.ProviderID, core.Model) *core.Measures
 	// TTFTAt is an offer's live first-token estimate in ms at a time.
 	TTFTAt(o core.OfferID, now time.Time) core.Opt[float64]
 }
@@ -42,7 +42,6 @@ type Query struct {
 type Pick struct {
 	*core.Candidate
 	Entry *Entry
-	Rank  core.Rank
 }
 
 // Choice is what was decided: who is in the running, the best first, and who is
@@ -74,8 +73,8 @@ func Decide(q Query) (*Choice, error) {
 	of := room[:0] // the entry of each candidate
 	for _, e := range entries {
 		est := Estimate(q.Job, e.Offer)
-		if r, no := refuse(&q, e, est); no {
-			choice.Refused = append(choice.Refused, r)
+		if reason, back := refuse(&q, e, est); reason != "" {
+			choice.Refused = append(choice.Refused, Refused{e, reason, back})
 			continue
 		}
 		// In place, as all of what follows: a candidate is a lot to copy.
@@ -101,17 +100,12 @@ func Decide(q Query) (*Choice, error) {
 	cands = cands[:kept]
 
 	choice.Auction = newAuction(timeValue(&q), cands)
-	choice.RankedOn = q.Strategy.RankedOn(choice.Auction)
-	var places [stackOffers]place
-	var ranks [stackOffers]core.Rank
-	rank := ranks[:]
-	if len(cands) > len(rank) {
-		rank = make([]core.Rank, len(cands))
-	}
-	sorted := order(q.Job, choice.Auction, q.Strategy, cands, rank, places[:0])
+	choice.RankedOn = q.Strategy.RankedOn(&choice.Auction)
+	var places [stackOffers]int32
+	sorted := order(q.Job, &choice.Auction, q.Strategy, cands, places[:0])
 	choice.Picks = make([]Pick, len(sorted))
 	for i, p := range sorted {
-		choice.Picks[i] = Pick{Candidate: &cands[p.at], Entry: of[p.at], Rank: rank[p.at]}
+		choice.Picks[i] = Pick{Candidate: &cands[p], Entry: of[p]}
 	}
 	if len(sorted) < len(cands) {
 		choice.leaveOut(cands, of)
@@ -142,7 +136,7 @@ func (c *Choice) Force(q Query, id core.OfferID) bool {
 		}
 		measured(&cands[0], r.Entry, q.Board, q.Now)
 		c.Auction = newAuction(timeValue(&q), cands)
-		c.RankedOn = q.Strategy.RankedOn(c.Auction)
+		c.RankedOn = q.Strategy.RankedOn(&c.Auction)
 		c.Picks = []Pick{{Candidate: &cands[0], Entry: r.Entry}}
 		c.Refused = slices.Delete(c.Refused, i, i+1)
 		return true
@@ -159,7 +153,7 @@ func measured(c *core.Candidate, e *Entry, b Board, now time.Time) {
 	}
 	c.Prediction = measure.Predict(c.Estimate, m, wait)
 	c.TTFT = b.TTFTAt(c.Offer.ID, now)
-	c.OwnOutput = m.Output
+	c.Measures = m
 }
 
 func timeValue(q *Query) core.Money {
@@ -208,7 +202,7 @@ func (c *Choice) Decision() *core.Decision {
 				Output: micro(p.Prediction.Output), Queue: micro(p.Prediction.Queue)},
 			Fresh: core.Some(p.Estimate.Fresh), Cached: core.Some(p.Estimate.Cached), Output: core.Some(p.Estimate.Output)}
 		if c.RankedOn == rankedOnPriceAndWait {
-			r.Score = core.Some(math.Round(score(c.Auction, *p.Candidate)*pico) / pico)
+			r.Score = core.Some(math.Round(score(&c.Auction, p.Candidate)*pico) / pico)
 		}
 		d.Offers = append(d.Offers, r)
 	}

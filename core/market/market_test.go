@@ -48,7 +48,7 @@ func three(t testing.TB) (*market.Catalogue, board) {
 	c.Price.Rates = core.Rates{Input: 2_000_000, Output: 2_000_000}
 	b.Price.Rates = core.Rates{Input: 1_000_000, Output: 1_000_000}
 	return catalogue(t, nil, a, b, c), board{
-		measures: map[core.ProviderID]core.Measures{
+		measures: map[core.ProviderID]*core.Measures{
 			"a": figures(100, 10_000, 500), "b": figures(10_000, 1000, 10), "c": figures(500, 5000, 100)},
 		ttft: map[core.OfferID]float64{"a/m": 200, "b/m": 9000, "c/m": 300},
 	}
@@ -272,9 +272,9 @@ func TestDecision(t *testing.T) {
 // picky is a strategy as an operator's script may be.
 type picky struct{ cost map[core.OfferID]float64 }
 
-func (picky) Name() string                 { return "picky" }
-func (picky) RankedOn(core.Auction) string { return "picky" }
-func (p picky) Score(_ *core.Job, _ core.Auction, c core.Candidate) (core.Rank, bool) {
+func (picky) Name() string                  { return "picky" }
+func (picky) RankedOn(*core.Auction) string { return "picky" }
+func (p picky) Score(_ *core.Job, _ *core.Auction, c *core.Candidate) (core.Rank, bool) {
 	v, ok := p.cost[c.Offer.ID]
 	return core.Rank{Cost: v}, ok
 }
@@ -336,7 +336,7 @@ func TestDecideAsksForLittleMemory(t *testing.T) {
 // many is a question for a model with n measured offers.
 func many(t testing.TB, n int) market.Query {
 	r := rand.New(rand.NewPCG(5, 6))
-	b := board{measures: map[core.ProviderID]core.Measures{}, ttft: map[core.OfferID]float64{}}
+	b := board{measures: map[core.ProviderID]*core.Measures{}, ttft: map[core.OfferID]float64{}}
 	var offers []*core.Offer
 	for i := range n {
 		o := offer(provider(fmt.Sprintf("provider-%d", i)), "m")

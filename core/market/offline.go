@@ -39,17 +39,17 @@ func Rank(data []byte) (*RankResult, error) {
 		return nil, err
 	}
 	a := newAuction(timeValue, cands)
-	sorted := order(&core.Job{Operation: core.OpGenerate}, a, strategy, cands, make([]core.Rank, len(cands)), nil)
-	res := &RankResult{RankedOn: strategy.RankedOn(a)}
+	sorted := order(&core.Job{Operation: core.OpGenerate}, &a, strategy, cands, nil)
+	res := &RankResult{RankedOn: strategy.RankedOn(&a)}
 	for _, p := range sorted {
-		res.Order = append(res.Order, cands[p.at].Offer.ID)
+		res.Order = append(res.Order, cands[p].Offer.ID)
 	}
 	switch res.RankedOn {
 	case rankedOnPriceAndWait:
 		res.Score, res.Wait = map[core.OfferID]float64{}, map[core.OfferID]float64{}
 		res.Charge = map[core.OfferID]core.Money{}
 		for _, c := range cands {
-			res.Score[c.Offer.ID] = score(a, c)
+			res.Score[c.Offer.ID] = score(&a, &c)
 			res.Wait[c.Offer.ID] = c.Prediction.Wait().V
 			res.Charge[c.Offer.ID] = c.Charge
 		}
@@ -57,7 +57,7 @@ func Rank(data []byte) (*RankResult, error) {
 		if a.MedianTTFT.OK {
 			res.TTFT = map[core.OfferID]float64{}
 			for _, c := range cands {
-				res.TTFT[c.Offer.ID] = firstToken(a, c)
+				res.TTFT[c.Offer.ID] = firstToken(&a, &c)
 			}
 		}
 	case rankedOnBalanced:
@@ -122,14 +122,14 @@ func readCandidate(f fields, est core.Estimate) (core.Candidate, error) {
 	est.Cached = f.count("cached_input_tokens").Or(est.Cached)
 	provider := core.ProviderID(f.text("provider").V)
 	c := core.Candidate{
-		Offer:     &core.Offer{ID: id, Provider: &core.Provider{ID: provider}, Price: core.Price{Rates: rates}},
-		Estimate:  est,
-		TTFT:      f.time("ttft_ms"),
-		OwnOutput: core.Measure{Jobs: f.count("own_output_jobs").V, Own: f.speed("own_output_tps")},
+		Offer:    &core.Offer{ID: id, Provider: &core.Provider{ID: provider}, Price: core.Price{Rates: rates}},
+		Estimate: est,
+		TTFT:     f.time("ttft_ms"),
 	}
-	m := core.Measures{BaseLatency: core.Measure{Value: f.time("base_latency_ms")},
-		Prefill: core.Measure{Value: f.speed("prefill_tps")}, Output: core.Measure{Value: f.speed("output_tps")}}
-	c.Prediction = measure.Predict(est, m, f.time("queue_wait_ms"))
+	c.Measures = &core.Measures{BaseLatency: core.Measure{Value: f.time("base_latency_ms")},
+		Prefill: core.Measure{Value: f.speed("prefill_tps")},
+		Output:  core.Measure{Value: f.speed("output_tps"), Jobs: f.count("own_output_jobs").V, Own: f.speed("own_output_tps")}}
+	c.Prediction = measure.Predict(est, c.Measures, f.time("queue_wait_ms"))
 	if *f.err != nil {
 		return c, *f.err
 	}

@@ -35,24 +35,21 @@ func newAuction(timeValue core.Money, cands []core.Candidate) core.Auction {
 	return a
 }
 
-// place is one candidate while they are sorted: what decides most often, small
-// enough to be moved about quickly.
-type place struct {
-	tier int
-	cost float64
-	at   int // in the candidates and their ranks
-}
-
-// order asks the strategy for the rank of each candidate, which it leaves in
-// ranks, and sorts: appended to into are the candidates in the running, the best
-// first; the rest was left out.
+// order asks the strategy for the rank of each candidate and sorts: appended to
+// into are the places of those in the running, the best first; the rest was left
+// out.
 //
 // The order is total: tier, cost, price, tie, then the offer's id, which no two
 // share. Nothing else decides, so the order in which the offers were configured
 // never does.
-func order(job *core.Job, a core.Auction, s core.Strategy, cands []core.Candidate, ranks []core.Rank, into []place) []place {
+func order(job *core.Job, a *core.Auction, s core.Strategy, cands []core.Candidate, into []int32) []int32 {
+	var room [stackOffers]core.Rank
+	ranks := room[:]
+	if len(cands) > len(ranks) {
+		ranks = make([]core.Rank, len(cands))
+	}
 	for i := range cands {
-		r, ok := s.Score(job, a, cands[i])
+		r, ok := s.Score(job, a, &cands[i])
 		if !ok {
 			continue
 		}
@@ -63,25 +60,23 @@ func order(job *core.Job, a core.Auction, s core.Strategy, cands []core.Candidat
 			r.Tie = math.Inf(1)
 		}
 		ranks[i] = r
-		into = append(into, place{r.Tier, r.Cost, i})
+		into = append(into, int32(i))
 	}
-	slices.SortFunc(into, func(x, y place) int {
+	slices.SortFunc(into, func(i, j int32) int {
+		x, y := &ranks[i], &ranks[j]
 		switch {
-		case x.tier != y.tier:
-			return cmp.Compare(x.tier, y.tier)
-		case x.cost < y.cost:
+		case x.Tier != y.Tier:
+			return cmp.Compare(x.Tier, y.Tier)
+		case x.Cost < y.Cost:
 			return -1
-		case x.cost > y.cost:
+		case x.Cost > y.Cost:
 			return 1
+		case x.Price != y.Price:
+			return cmp.Compare(x.Price, y.Price)
+		case x.Tie != y.Tie:
+			return cmp.Compare(x.Tie, y.Tie)
 		}
-		rx, ry := &ranks[x.at], &ranks[y.at]
-		switch {
-		case rx.Price != ry.Price:
-			return cmp.Compare(rx.Price, ry.Price)
-		case rx.Tie != ry.Tie:
-			return cmp.Compare(rx.Tie, ry.Tie)
-		}
-		return cmp.Compare(cands[x.at].Offer.ID, cands[y.at].Offer.ID)
+		return cmp.Compare(cands[i].Offer.ID, cands[j].Offer.ID)
 	})
 	return into
 }

@@ -35,7 +35,7 @@ func ByName(name string) (core.Strategy, bool) {
 
 // behind is added to the tier of a full node by the strategies that ignore the
 // wait: it comes after every free offer (SPEC §8).
-func behind(c core.Candidate) int {
+func behind(c *core.Candidate) int {
 	if c.Full {
 		return 2 // more tiers than any of them uses
 	}
@@ -44,7 +44,7 @@ func behind(c core.Candidate) int {
 
 // firstToken is an offer's first-token time, where it has none the median of
 // those that have one; where none has one all are equally fast.
-func firstToken(a core.Auction, c core.Candidate) float64 { return c.TTFT.Or(a.MedianTTFT.V) }
+func firstToken(a *core.Auction, c *core.Candidate) float64 { return c.TTFT.Or(a.MedianTTFT.V) }
 
 // priceAndWait: charge + predicted wait × what an hour of waiting is worth; ties
 // by charge. One incomplete prediction puts the whole auction on the charge
@@ -53,14 +53,14 @@ type priceAndWait struct{}
 
 func (priceAndWait) Name() string { return "price-and-wait" }
 
-func (priceAndWait) RankedOn(a core.Auction) string {
+func (priceAndWait) RankedOn(a *core.Auction) string {
 	if !a.Complete {
 		return rankedOnPrice
 	}
 	return rankedOnPriceAndWait
 }
 
-func (priceAndWait) Score(_ *core.Job, a core.Auction, c core.Candidate) (core.Rank, bool) {
+func (priceAndWait) Score(_ *core.Job, a *core.Auction, c *core.Candidate) (core.Rank, bool) {
 	if !a.Complete {
 		return core.Rank{Tier: behind(c), Price: c.Charge}, true
 	}
@@ -71,7 +71,7 @@ func (priceAndWait) Score(_ *core.Job, a core.Auction, c core.Candidate) (core.R
 }
 
 // score is in USD: what the call costs, waiting included.
-func score(a core.Auction, c core.Candidate) float64 {
+func score(a *core.Auction, c *core.Candidate) float64 {
 	const msPerHour = 3_600_000
 	return c.Charge.Float() + c.Prediction.Wait().V/msPerHour*a.TimeValue.Float()
 }
@@ -79,10 +79,10 @@ func score(a core.Auction, c core.Candidate) float64 {
 // cheapest: estimated input cost + requested output budget.
 type cheapest struct{}
 
-func (cheapest) Name() string                 { return "cheapest" }
-func (cheapest) RankedOn(core.Auction) string { return rankedOnPrice }
+func (cheapest) Name() string                  { return "cheapest" }
+func (cheapest) RankedOn(*core.Auction) string { return rankedOnPrice }
 
-func (cheapest) Score(_ *core.Job, _ core.Auction, c core.Candidate) (core.Rank, bool) {
+func (cheapest) Score(_ *core.Job, _ *core.Auction, c *core.Candidate) (core.Rank, bool) {
 	return core.Rank{Tier: behind(c), Price: c.Price}, true
 }
 
@@ -90,12 +90,12 @@ func (cheapest) Score(_ *core.Job, _ core.Auction, c core.Candidate) (core.Rank,
 // their own; the rest follow by price.
 type fastest struct{}
 
-func (fastest) Name() string                 { return "fastest" }
-func (fastest) RankedOn(core.Auction) string { return rankedOnOutputSpeed }
+func (fastest) Name() string                  { return "fastest" }
+func (fastest) RankedOn(*core.Auction) string { return rankedOnOutputSpeed }
 
-func (fastest) Score(_ *core.Job, _ core.Auction, c core.Candidate) (core.Rank, bool) {
-	if c.OwnOutput.Own.OK && c.OwnOutput.Jobs >= ownJobs {
-		return core.Rank{Tier: behind(c), Cost: -c.OwnOutput.Own.V, Price: c.Price}, true
+func (fastest) Score(_ *core.Job, _ *core.Auction, c *core.Candidate) (core.Rank, bool) {
+	if m := &c.Measures.Output; m.Own.OK && m.Jobs >= ownJobs {
+		return core.Rank{Tier: behind(c), Cost: -m.Own.V, Price: c.Price}, true
 	}
 	return core.Rank{Tier: behind(c) + 1, Price: c.Price}, true
 }
@@ -103,10 +103,10 @@ func (fastest) Score(_ *core.Job, _ core.Auction, c core.Candidate) (core.Rank, 
 // fastestFirstToken: lowest first-token time; ties by price.
 type fastestFirstToken struct{}
 
-func (fastestFirstToken) Name() string                 { return "fastest-first-token" }
-func (fastestFirstToken) RankedOn(core.Auction) string { return rankedOnTTFT }
+func (fastestFirstToken) Name() string                  { return "fastest-first-token" }
+func (fastestFirstToken) RankedOn(*core.Auction) string { return rankedOnTTFT }
 
-func (fastestFirstToken) Score(_ *core.Job, a core.Auction, c core.Candidate) (core.Rank, bool) {
+func (fastestFirstToken) Score(_ *core.Job, a *core.Auction, c *core.Candidate) (core.Rank, bool) {
 	return core.Rank{Tier: behind(c), Cost: firstToken(a, c), Price: c.Price}, true
 }
 
@@ -114,10 +114,10 @@ func (fastestFirstToken) Score(_ *core.Job, a core.Auction, c core.Candidate) (c
 // that time; then the others by it.
 type balanced struct{}
 
-func (balanced) Name() string                 { return "balanced" }
-func (balanced) RankedOn(core.Auction) string { return rankedOnBalanced }
+func (balanced) Name() string                  { return "balanced" }
+func (balanced) RankedOn(*core.Auction) string { return rankedOnBalanced }
 
-func (balanced) Score(_ *core.Job, a core.Auction, c core.Candidate) (core.Rank, bool) {
+func (balanced) Score(_ *core.Job, a *core.Auction, c *core.Candidate) (core.Rank, bool) {
 	t := firstToken(a, c)
 	if t <= nearFirst*a.LowestTTFT.V || !a.LowestTTFT.OK {
 		return core.Rank{Tier: behind(c), Price: c.Price, Tie: t}, true

@@ -213,9 +213,9 @@ func (b *Board) span(from, to day) *span {
 }
 
 // Measures are the figures of a provider and model in the snapshot; those of the
-// model or of all where that pair has no jobs.
-func (b *Board) Measures(p core.ProviderID, m core.Model) core.Measures {
-	return *b.view.Load().measures(p, m)
+// model or of all where that pair has no jobs. They are shared: a caller reads.
+func (b *Board) Measures(p core.ProviderID, m core.Model) *core.Measures {
+	return b.view.Load().measures(p, m)
 }
 
 // TTFT is the live estimate of an offer's first token in ms; absent where no

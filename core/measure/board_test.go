@@ -132,7 +132,7 @@ func TestTodayFillsOnlyWhatIsAbsent(t *testing.T) {
 		t.Errorf("output %+v, want none", m.Output)
 	}
 	// The same steps: a provider without jobs takes the model's, another model all.
-	for _, other := range []core.Measures{b.Measures("q", "m"), b.Measures("p", "other"), b.Measures("q", "other")} {
+	for _, other := range []*core.Measures{b.Measures("q", "m"), b.Measures("p", "other"), b.Measures("q", "other")} {
 		if other.BaseLatency.Value != m.BaseLatency.Value || other.BaseLatency.Basis == core.BasisOwn || other.BaseLatency.Jobs != 0 {
 			t.Errorf("base latency of others %+v", other.BaseLatency)
 		}

@@ -10,7 +10,7 @@ import "headway/core"
 // expected and the output speed where output is. A needed measure that is absent
 // leaves its term absent and the prediction incomplete; a term that nothing is
 // expected of is 0. queueMS is a node's own word on its queue, absent elsewhere.
-func Predict(est core.Estimate, m core.Measures, queueMS core.Opt[float64]) core.Prediction {
+func Predict(est core.Estimate, m *core.Measures, queueMS core.Opt[float64]) core.Prediction {
 	p := core.Prediction{
 		Base:    m.BaseLatency.Value,
 		Prefill: term(est.Fresh, m.Prefill.Value),

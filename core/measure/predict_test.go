@@ -7,8 +7,8 @@ import (
 	"headway/core/measure"
 )
 
-func measuresOf(base, prefill, output core.Opt[float64]) core.Measures {
-	return core.Measures{
+func measuresOf(base, prefill, output core.Opt[float64]) *core.Measures {
+	return &core.Measures{
 		BaseLatency: core.Measure{Value: base},
 		Prefill:     core.Measure{Value: prefill},
 		Output:      core.Measure{Value: output},
@@ -20,7 +20,7 @@ func TestPredict(t *testing.T) {
 	tests := []struct {
 		name  string
 		est   core.Estimate
-		m     core.Measures
+		m     *core.Measures
 		queue core.Opt[float64]
 		wait  core.Opt[float64]
 		first core.Opt[float64]
