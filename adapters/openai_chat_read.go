@@ -15,14 +15,14 @@ func (Chat) Reader(job *core.Job, _ *core.Offer) core.Reader {
 // chatReader is what is known of one answer.
 type chatReader struct {
 	operation core.Operation
+	last      alike
+	answer    core.Answer
 	seen      choiceSet // of the choices of a call for several (n)
 	finished  choiceSet // those that said their finish
-	answer    core.Answer
 	report    openAIReport
 	reported  bool
 	times     llamaTimes
 	native    ollamaTimes
-	last      alike
 }
 
 // Split is by server-sent events.

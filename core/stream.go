@@ -39,7 +39,10 @@ func (m Mark) Has(b Mark) bool { return m&b != 0 }
 
 // Answer is what a Reader knows of an upstream's answer so far.
 type Answer struct {
-	Usage Usage
+	// OutputBytes is the size of the output text seen, of every kind, for an
+	// estimate where no usage is reported.
+	OutputBytes int
+	Usage       Usage
 	// Reported tells that the provider sent usage figures of its own.
 	Reported bool
 	// InputAtStart is the fresh input that the first token waited for, where a
@@ -55,12 +58,9 @@ type Answer struct {
 	// stream's opening (Anthropic's message_start): it stands for nothing where
 	// the stream ends before its next report.
 	Opening bool
-	// OutputBytes is the size of the output text seen, of every kind, for an
-	// estimate where no usage is reported.
-	OutputBytes int
-	Finish      string // as reported; "" where none came
-	Figures     ServerFigures
-	Err         *UpstreamError
+	Finish  string // as reported; "" where none came
+	Figures ServerFigures
+	Err     *UpstreamError
 	// Repaired is an unstreamed answer in a form that official SDKs can read
 	// (SPEC §13); nil where it may be passed on as it came.
 	Repaired []byte

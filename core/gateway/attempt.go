@@ -207,14 +207,18 @@ func (c *call) stream(ctx context.Context, t try, resp *http.Response, reader co
 	lim := &c.setup.Settings.Limits
 	split := relay.NewSplitter(reader.Split(), int(lim.Event))
 	defer split.Release()
-	sink := c.sink(&t, resp)
-	pump := relay.Pump{Body: resp.Body, Split: split, Reader: reader, Sink: sink, Clock: c.g.Clock, Watch: watch, Hold: lim.Hold,
+	var s struct { // one piece of memory: each event touches both
+		sink sink
+		pump relay.Pump
+	}
+	s.sink = c.sink(&t, resp)
+	s.pump = relay.Pump{Body: resp.Body, Split: split, Reader: reader, Sink: &s.sink, Clock: c.g.Clock, Watch: watch, Hold: lim.Hold,
 		Withhold: !c.job.AskedUsage, Line: &t.line, Clean: func(b []byte) []byte { return []byte(hide(string(b), t.pick.Offer.Provider)) }}
-	end := pump.Run(ctx)
+	end := s.pump.Run(ctx)
 	c.complete = end.Outcome == core.Settled
 	t.result, t.streamed = reader.Answer(), true
-	t.events, t.texts, t.arrivals = pump.Events, pump.TextDeltas, pump.Arrivals.Count()
-	return c.ended(ctx, t, end, sink)
+	t.events, t.texts, t.arrivals = s.pump.Events, s.pump.TextDeltas, s.pump.Arrivals.Count()
+	return c.ended(ctx, t, end, &s.sink)
 }
 
 // ended is the end of a streamed attempt.

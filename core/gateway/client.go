@@ -30,22 +30,25 @@ func pass(to, from http.Header, p *core.Provider, names ...string) {
 
 // sink is the client's side of a call.
 type sink struct {
-	c        *call
-	t        *try
-	from     http.Header // the upstream's
-	status   int
+	c      *call
+	t      *try
+	from   http.Header // the upstream's
+	status int
+	rc     *http.ResponseController
+	now    core.Clock
+	limit  time.Duration // limits.client_write
+
+	// For each event:
 	begun    bool
-	rc       *http.ResponseController
+	extended bool      // since the last Flush
+	due      time.Time // to move the deadline on
+	w        http.ResponseWriter
 	flusher  flusher
-	now      core.Clock
-	limit    time.Duration // limits.client_write
-	deadline time.Time
-	extended bool // since the last Flush
 }
 
-func (c *call) sink(t *try, resp *http.Response) *sink {
+func (c *call) sink(t *try, resp *http.Response) sink {
 	rc := http.NewResponseController(c.ResponseWriter)
-	return &sink{c: c, t: t, from: resp.Header, status: resp.StatusCode, rc: rc, flusher: flusherOf(c.ResponseWriter, rc),
+	return sink{w: c.ResponseWriter, c: c, t: t, from: resp.Header, status: resp.StatusCode, rc: rc, flusher: flusherOf(c.ResponseWriter, rc),
 		now: c.g.Clock, limit: c.setup.Settings.Limits.ClientWrite}
 }
 
@@ -100,7 +103,7 @@ func (s *sink) Write(p []byte, at time.Time) error {
 		s.extend(at)
 		s.begin()
 		n := min(len(p), writePiece)
-		if _, err := s.c.ResponseWriter.Write(p[:n]); err != nil {
+		if _, err := s.w.Write(p[:n]); err != nil {
 			return err
 		}
 		if p = p[n:]; len(p) == 0 {
@@ -140,9 +143,9 @@ func flusherOf(w http.ResponseWriter, rc *http.ResponseController) flusher {
 // it is used up.
 func (s *sink) extend(now time.Time) {
 	s.extended = true
-	if s.deadline.Sub(now) < s.limit*3/4 {
-		s.deadline = now.Add(s.limit)
-		_ = s.rc.SetWriteDeadline(s.deadline)
+	if !now.Before(s.due) {
+		s.due = now.Add(s.limit / 4)
+		_ = s.rc.SetWriteDeadline(now.Add(s.limit))
 	}
 }
 

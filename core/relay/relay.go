@@ -64,23 +64,28 @@ type Pump struct {
 	TextDeltas int64 // frames with visible text
 	Arrivals   Arrivals
 
+	// What each event touches lies side by side: between two events of a stream
+	// those of many others pass through the processor's cache.
+	alive    pulse
 	mu       sync.Mutex // guards the fields below against the hold timer
-	held     []byte
-	holding  *time.Timer
-	run      []byte     // what goes out at the end of this read
-	at       time.Time  // when this read was
-	frame    core.Frame // the one under way
 	released bool       // what was held has gone out
 	sent     bool       // bytes have been written to the client
+	output   bool       // there was output (T4)
+	finished bool       // the format's finish was seen
+	ended    bool       // its end marker was
+	failed   bool       // an error was, in the stream
+	bare     bool       // and the client has not been given it
+	brokenUp bool       // what is not of the format was
 	broken   error
+	run      []byte     // what goes out at the end of this read
+	at       time.Time  // when this read was
+	last     time.Time  // when the last one with output was (TL)
+	frame    core.Frame // the one under way
+	over     time.Time  // when the end marker or an error was seen
 
-	finished bool      // the format's finish was seen
-	ended    bool      // its end marker was
-	failed   bool      // an error was, in the stream
-	bare     bool      // and the client has not been given it
-	brokenUp bool      // what is not of the format was
-	over     time.Time // when the end marker or an error was seen
-	behind   int       // bytes read since
+	behind  int // bytes read since
+	held    []byte
+	holding *time.Timer
 }
 
 // End is how a stream ended.
@@ -103,9 +108,11 @@ func (p *Pump) Run(ctx context.Context) (end End) {
 			p.holding.Stop()
 		}
 		p.released = true // a hold timer that fires now finds nothing to do
+		p.Line.TL = p.last
 		end.Sent = p.sent
 		end.Untold = p.sent && end.Outcome != core.Settled && (!p.failed || p.bare) && p.broken == nil
 	}()
+	p.Watch.follow(&p.alive, p.Clock())
 	return p.pump(ctx)
 }
 
@@ -118,7 +125,7 @@ func (p *Pump) pump(ctx context.Context) End {
 		n, err := p.Body.Read(room)
 		at := p.Clock()
 		if n > 0 {
-			p.Watch.Alive(at)
+			p.alive.beat(at)
 			p.Split.Filled(n)
 			if !p.over.IsZero() {
 				p.behind += n
@@ -159,16 +166,11 @@ func (p *Pump) take(at time.Time) error {
 	defer p.mu.Unlock()
 	f := &p.frame
 	p.at = at
-	output := false
 	for !p.brokenUp && p.Split.Next(f) {
 		f.At = at
 		mark := p.stamp(f, at, true)
-		output = output || mark.Output()
 		p.letGo()
 		p.pass(f, mark)
-	}
-	if output {
-		p.Arrivals.Add(at)
 	}
 	return p.settleRead(at)
 }
@@ -194,9 +196,6 @@ func (p *Pump) rest(at time.Time) error {
 	}
 	f.At = at
 	mark := p.stamp(f, at, false)
-	if mark.Output() {
-		p.Arrivals.Add(at)
-	}
 	// Half an event, cut off, is not passed on: an error event will follow it.
 	if mark != 0 && mark != core.MarkBroken || (p.finished || p.ended) && !p.failed {
 		// Without its blank line an event is none to most readers, and what follows
@@ -213,8 +212,7 @@ func (p *Pump) rest(at time.Time) error {
 // frame that is not whole may well be broken: it was cut off.
 func (p *Pump) stamp(f *core.Frame, at time.Time, whole bool) core.Mark {
 	if len(f.Data) > 0 {
-		p.Events++
-		if p.Line.T3.IsZero() {
+		if p.Events++; p.Events == 1 {
 			p.Line.T3 = at
 		}
 	}
@@ -227,15 +225,15 @@ func (p *Pump) stamp(f *core.Frame, at time.Time, whole bool) core.Mark {
 		p.brokenUp = whole
 	}
 	if mark.Output() {
-		if p.Line.T4.IsZero() {
+		if !p.output {
+			p.output = true
 			p.Line.T4 = at
 			p.Watch.Fix(time.Time{}, nil)
 		}
-		p.Line.TL = at
+		p.last = at
 	}
 	if mark.Has(core.MarkText) {
-		p.TextDeltas++
-		if p.Line.T5.IsZero() {
+		if p.TextDeltas++; p.TextDeltas == 1 {
 			p.Line.T5 = at
 		}
 	}
@@ -288,7 +286,10 @@ func (p *Pump) send(f *core.Frame, raw []byte) {
 // flushes.
 func (p *Pump) settleRead(at time.Time) error {
 	p.letGo()
-	if !p.released && p.holding == nil && !p.Line.T3.IsZero() {
+	if p.last.Equal(at) {
+		p.Arrivals.Add(at)
+	}
+	if !p.released && p.holding == nil && p.Events > 0 {
 		p.holding = time.AfterFunc(p.Hold-at.Sub(p.Line.T3), p.holdOver)
 	}
 	if p.released {
@@ -299,7 +300,7 @@ func (p *Pump) settleRead(at time.Time) error {
 
 // letGo ends the hold-back once there is output, or a finish without any.
 func (p *Pump) letGo() {
-	if !p.released && (!p.Line.T4.IsZero() || (p.finished || p.ended) && !p.failed) {
+	if !p.released && (p.output || (p.finished || p.ended) && !p.failed) {
 		p.release()
 	}
 }
@@ -357,7 +358,6 @@ func (p *Pump) end(ctx context.Context, err error) End {
 	if p.Line.T6.IsZero() {
 		p.Line.T6 = p.Clock()
 	}
-	output := !p.Line.T4.IsZero()
 	cause := context.Cause(ctx)
 	switch {
 	case p.failed:
@@ -370,11 +370,11 @@ func (p *Pump) end(ctx context.Context, err error) End {
 		return End{Outcome: core.TimedOut, Err: cause}
 	case cause != nil:
 		return End{Outcome: core.ClientGone, Err: cause}
-	case err != io.EOF && err != io.ErrUnexpectedEOF && !output:
+	case err != io.EOF && err != io.ErrUnexpectedEOF && !p.output:
 		return End{Outcome: core.Failed, Err: err}
-	case output && err == ErrEventTooLarge:
+	case p.output && err == ErrEventTooLarge:
 		return End{Outcome: core.Truncated, Err: err}
-	case output:
+	case p.output:
 		return End{Outcome: core.Truncated, Err: ErrCut}
 	}
 	return End{Outcome: core.Failed, Err: ErrNoAnswer}

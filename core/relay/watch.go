@@ -27,10 +27,8 @@ type Watch struct {
 	clock  core.Clock
 	cancel context.CancelCauseFunc
 
-	start time.Time
-	alive atomic.Int64 // the last sign of life, ns since start; idle counts from here
-
 	mu    sync.Mutex // guards all below
+	alive *pulse     // idle counts from its last beat
 	fixed time.Time  // a limit that does not move, zero for none
 	cause error      // of fixed
 	idle  time.Duration
@@ -41,7 +39,7 @@ type Watch struct {
 
 // NewWatch starts with one fixed limit.
 func NewWatch(clock core.Clock, cancel context.CancelCauseFunc, now time.Time, limit time.Duration, cause error) *Watch {
-	w := &Watch{clock: clock, cancel: cancel, start: now, fixed: now.Add(limit), cause: cause}
+	w := &Watch{clock: clock, cancel: cancel, alive: &pulse{since: now}, fixed: now.Add(limit), cause: cause}
 	w.armed = w.fixed
 	w.timer = time.AfterFunc(limit, w.fire)
 	return w
@@ -65,7 +63,25 @@ func (w *Watch) Idle(now time.Time, longest time.Duration) {
 }
 
 // Alive says that something came.
-func (w *Watch) Alive(now time.Time) { w.alive.Store(int64(now.Sub(w.start))) }
+func (w *Watch) Alive(now time.Time) { w.alive.beat(now) }
+
+// follow makes another pulse the one that counts, from its first beat now.
+func (w *Watch) follow(p *pulse, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.since = now
+	w.alive = p
+}
+
+// pulse is when something last came.
+type pulse struct {
+	since time.Time
+	after atomic.Int64 // ns since then
+}
+
+func (p *pulse) beat(now time.Time) { p.after.Store(int64(now.Sub(p.since))) }
+
+func (p *pulse) last() time.Time { return p.since.Add(time.Duration(p.after.Load())) }
 
 // Stop ends the watch.
 func (w *Watch) Stop() {
@@ -79,7 +95,7 @@ func (w *Watch) Stop() {
 func (w *Watch) due() (time.Time, error) {
 	at, cause := w.fixed, w.cause
 	if w.idle > 0 {
-		if end := w.start.Add(time.Duration(w.alive.Load()) + w.idle); at.IsZero() || end.Before(at) {
+		if end := w.alive.last().Add(w.idle); at.IsZero() || end.Before(at) {
 			at, cause = end, ErrIdle
 		}
 	}
