@@ -18,7 +18,7 @@ import (
 	"headway/core"
 )
 
-// All lists the adapters, one for each wire format.
+// All lists the adapters that clients speak too, one for each wire format.
 func All() []core.Adapter {
 	return []core.Adapter{
 		Chat{},
@@ -60,6 +60,14 @@ func modelEdit(job *core.Job, offer *core.Offer) []edit {
 		return nil
 	}
 	return []edit{{job.Edits.Model, quote(offer.UpstreamModel)}}
+}
+
+// upstreamModel is the name that the offer's provider has for a job's model.
+func upstreamModel(offer *core.Offer) string {
+	if offer.UpstreamModel != "" {
+		return offer.UpstreamModel
+	}
+	return string(offer.Model)
 }
 
 // forwarded are the headers of a client that reach an upstream (SPEC §24).

@@ -323,19 +323,29 @@ func (r *request) written() []byte {
 
 // Build makes the request for a provider of format anthropic. Errors are
 // Internal: the provider's address, key or headers cannot be used.
-func (Anthropic) Build(ctx context.Context, job *core.Job, head core.RequestHead, offer *core.Offer) (*http.Request, error) {
+func (Anthropic) Build(ctx context.Context, job *core.Job, content *core.Content, head core.RequestHead, offer *core.Offer) (*http.Request, []string, error) {
 	path := "/v1/messages"
 	if job.Operation == core.OpCountTokens {
 		path += countTokens
 	}
-	req, err := outgoing(ctx, head, offer, path, "X-Api-Key", "", splice(job.Body, modelEdit(job, offer)))
+	var body []byte
+	var dropped []string
+	if content != nil {
+		var err error
+		if body, dropped, err = (Anthropic{}).encode(content, offer); err != nil {
+			return nil, nil, err
+		}
+	} else {
+		body = splice(job.Body, modelEdit(job, offer))
+	}
+	req, err := outgoing(ctx, head, offer, path, "X-Api-Key", "", body)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if req.Header.Get("Anthropic-Version") == "" {
 		req.Header.Set("Anthropic-Version", "2023-06-01") // the API refuses a call without one
 	}
-	return req, nil
+	return req, dropped, nil
 }
 
 // Reader reads an answer of Anthropic's, or of a server that speaks its format.

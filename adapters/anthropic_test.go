@@ -199,7 +199,7 @@ func TestAnthropicBuild(t *testing.T) {
 	}
 	offer := offerOf(core.FormatAnthropic, `cl"aude`)
 	offer.Provider.Headers = map[string]core.Secret{"anthropic-beta": core.NewSecret("own")}
-	req, err := adapters.Anthropic{}.Build(t.Context(), job, head, offer)
+	req, _, err := adapters.Anthropic{}.Build(t.Context(), job, nil, head, offer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestAnthropicBuild(t *testing.T) {
 	head.Header.Set("Anthropic-Version", "2024-01-01")
 	offer = offerOf(core.FormatAnthropic, "m")
 	job.Operation = core.OpCountTokens
-	if req, err = (adapters.Anthropic{}).Build(t.Context(), job, head, offer); err != nil {
+	if req, _, err = (adapters.Anthropic{}).Build(t.Context(), job, nil, head, offer); err != nil {
 		t.Fatal(err)
 	}
 	sent, _ = io.ReadAll(req.Body)
@@ -233,7 +233,7 @@ func TestAnthropicBuild(t *testing.T) {
 	}
 
 	offer.Provider.APIKey = core.NewSecret("a\r\nx-evil: 1")
-	if _, err = (adapters.Anthropic{}).Build(t.Context(), job, head, offer); err == nil || strings.Contains(err.Error(), "evil") {
+	if _, _, err = (adapters.Anthropic{}).Build(t.Context(), job, nil, head, offer); err == nil || strings.Contains(err.Error(), "evil") {
 		t.Errorf("a key with a line break: %v", err)
 	}
 }

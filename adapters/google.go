@@ -88,11 +88,14 @@ func (Google) Parse(head core.RequestHead, body []byte) (*core.Job, error) {
 
 // Build makes the request for a provider of format google. Errors are Internal:
 // the provider's address, key or headers cannot be used; NotFound for a path that
-// Parse did not read.
-func (Google) Build(ctx context.Context, job *core.Job, head core.RequestHead, offer *core.Offer) (*http.Request, error) {
+// Parse did not read; Invalid where content has what the format cannot say.
+func (Google) Build(ctx context.Context, job *core.Job, content *core.Content, head core.RequestHead, offer *core.Offer) (*http.Request, []string, error) {
+	if content != nil {
+		return Google{}.translated(ctx, job, content, head, offer)
+	}
 	call, ok := readGooglePath(head.Path)
 	if !ok {
-		return nil, core.Errorf(core.NotFound, "path %s: not one of the Gemini API served here", head.Path)
+		return nil, nil, core.Errorf(core.NotFound, "path %s: not one of the Gemini API served here", head.Path)
 	}
 	model, body := call.model, job.Body
 	if offer.UpstreamModel != "" && offer.UpstreamModel != string(job.Model) {
@@ -106,7 +109,24 @@ func (Google) Build(ctx context.Context, job *core.Job, head core.RequestHead, o
 	if !job.SSE {
 		head.Query.Del("alt") // answers that are no stream are JSON
 	}
-	return outgoing(ctx, head, offer, path.EscapedPath(), "X-Goog-Api-Key", "", body)
+	req, err := outgoing(ctx, head, offer, path.EscapedPath(), "X-Goog-Api-Key", "", body)
+	return req, nil, err
+}
+
+// translated makes the request from a client's of another format.
+func (g Google) translated(ctx context.Context, job *core.Job, content *core.Content, head core.RequestHead, offer *core.Offer) (*http.Request, []string, error) {
+	body, dropped, err := g.encode(content, offer)
+	if err != nil {
+		return nil, nil, err
+	}
+	method := ":generateContent"
+	head.Query = nil
+	if job.Streamed {
+		method, head.Query = ":streamGenerateContent", url.Values{"alt": {"sse"}}
+	}
+	path := url.URL{Path: "/v1beta/" + resource(upstreamModel(offer)) + method}
+	req, err := outgoing(ctx, head, offer, path.EscapedPath(), "X-Goog-Api-Key", "", body)
+	return req, dropped, err
 }
 
 // withoutTokens is a client's query without the credentials that Google takes

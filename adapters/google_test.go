@@ -125,7 +125,7 @@ func TestGoogleBuild(t *testing.T) {
 			t.Errorf("%s: %v", c.path, err)
 			continue
 		}
-		req, err := adapters.Google{}.Build(t.Context(), job, head, offerOf(core.FormatGoogle, c.upstream))
+		req, _, err := adapters.Google{}.Build(t.Context(), job, nil, head, offerOf(core.FormatGoogle, c.upstream))
 		if err != nil {
 			t.Errorf("%s: %v", c.path, err)
 			continue

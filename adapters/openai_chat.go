@@ -46,7 +46,7 @@ func chatOperation(path string) core.Operation {
 
 // Build makes the request for a provider of format openai or llamacpp. Errors
 // are Internal: the provider's address, key or headers cannot be used.
-func (Chat) Build(ctx context.Context, job *core.Job, head core.RequestHead, offer *core.Offer) (*http.Request, error) {
+func (Chat) Build(ctx context.Context, job *core.Job, content *core.Content, head core.RequestHead, offer *core.Offer) (*http.Request, []string, error) {
 	path := "/chat/completions"
 	switch job.Operation {
 	case core.OpCompletions:
@@ -57,9 +57,20 @@ func (Chat) Build(ctx context.Context, job *core.Job, head core.RequestHead, off
 	if offer.Provider.Format == core.FormatLlamaCpp {
 		path = "/v1" + path // its base_url has no path, and its own /completions is another API
 	}
-	edits := append(modelEdit(job, offer), usageEdit(job, offer)...)
-	slices.SortFunc(edits, func(a, b edit) int { return a.From - b.From })
-	return outgoing(ctx, head, offer, path, "Authorization", "Bearer ", splice(job.Body, edits))
+	var body []byte
+	var dropped []string
+	if content != nil {
+		var err error
+		if body, dropped, err = (Chat{}).encode(content, offer); err != nil {
+			return nil, nil, err
+		}
+	} else {
+		edits := append(modelEdit(job, offer), usageEdit(job, offer)...)
+		slices.SortFunc(edits, func(a, b edit) int { return a.From - b.From })
+		body = splice(job.Body, edits)
+	}
+	req, err := outgoing(ctx, head, offer, path, "Authorization", "Bearer ", body)
+	return req, dropped, err
 }
 
 // unasked are the dialects that report usage on streams without being asked

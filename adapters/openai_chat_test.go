@@ -171,7 +171,7 @@ func built(t *testing.T, a core.Adapter, head core.RequestHead, body string, off
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := a.Build(t.Context(), job, head, offer)
+	req, _, err := a.Build(t.Context(), job, nil, head, offer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestChatBuildRequest(t *testing.T) {
 	} {
 		bad := offerOf(core.FormatOpenAI, "m")
 		spoil(bad.Provider)
-		_, err := adapters.Chat{}.Build(t.Context(), job, head, bad)
+		_, _, err := adapters.Chat{}.Build(t.Context(), job, nil, head, bad)
 		var e *core.Error
 		if !errors.As(err, &e) || e.Kind != core.Internal || strings.Contains(e.Msg, "evil") || strings.Contains(e.Msg, "[::1") {
 			t.Errorf("%s: %v", name, err)

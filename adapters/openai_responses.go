@@ -222,6 +222,17 @@ func (r *responsesRequest) parts() (at, must string) {
 
 // Build makes the request for a provider of format openai-responses. Errors are
 // Internal: the provider's address, key or headers cannot be used.
-func (Responses) Build(ctx context.Context, job *core.Job, head core.RequestHead, offer *core.Offer) (*http.Request, error) {
-	return outgoing(ctx, head, offer, "/responses", "Authorization", "Bearer ", splice(job.Body, modelEdit(job, offer)))
+func (Responses) Build(ctx context.Context, job *core.Job, content *core.Content, head core.RequestHead, offer *core.Offer) (*http.Request, []string, error) {
+	var body []byte
+	var dropped []string
+	if content != nil {
+		var err error
+		if body, dropped, err = (Responses{}).encode(content, offer); err != nil {
+			return nil, nil, err
+		}
+	} else {
+		body = splice(job.Body, modelEdit(job, offer))
+	}
+	req, err := outgoing(ctx, head, offer, "/responses", "Authorization", "Bearer ", body)
+	return req, dropped, err
 }

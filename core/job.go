@@ -47,6 +47,10 @@ type Job struct {
 	// SSE: a Google stream was asked for with alt=sse; without it the stream is
 	// one JSON array.
 	SSE bool
+	// Bound names the field that ties the call to a provider of its own format,
+	// which holds state that the field points at (previous_response_id); "" for
+	// none.
+	Bound string
 	// Body is the request as the client sent it: valid JSON with the required
 	// fields of its format, read once and never changed.
 	Body []byte

@@ -9,6 +9,13 @@ const (
 	FormatAnthropic Format = "anthropic"        // Messages
 	FormatGoogle    Format = "google"           // generateContent
 	FormatLlamaCpp  Format = "llamacpp"         // llama-server: chat completions at its root
+
+	// Spoken towards providers alone.
+	FormatBedrock         Format = "bedrock"          // InvokeModel with Anthropic's bodies
+	FormatConverse        Format = "bedrock-converse" //
+	FormatVertexAnthropic Format = "vertex-anthropic" //
+	FormatVertexGoogle    Format = "vertex-google"    //
+	FormatOllama          Format = "ollama"           // its own API
 )
 
 // Wire is the adapter that speaks the format: llama-server speaks OpenAI's.
@@ -17,6 +24,18 @@ func (f Format) Wire() Format {
 		return FormatOpenAI
 	}
 	return f
+}
+
+// Native tells whether a provider of this format takes the body of a client of
+// that format, with no more changed than an adapter's edits.
+func (f Format) Native(client Format) bool {
+	switch f {
+	case FormatBedrock, FormatVertexAnthropic:
+		return client == FormatAnthropic
+	case FormatVertexGoogle:
+		return client == FormatGoogle
+	}
+	return f.Wire() == client
 }
 
 // Provider is an upstream account or server. It is data, not code.

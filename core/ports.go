@@ -15,23 +15,48 @@ type RequestHead struct {
 	Header http.Header
 }
 
-// Adapter speaks one wire format, towards clients and towards providers. Its
-// methods hold no state and may be called concurrently.
-type Adapter interface {
+// ClientSide speaks one wire format towards clients. Its methods hold no state and
+// may be called concurrently.
+type ClientSide interface {
 	Format() Format
 	// Parse reads a client's request into a Job: the facts only, nothing of the
 	// text. It refuses (Invalid, with the field) what a provider would refuse by
 	// the format's own rules: broken JSON, missing or mistyped required fields.
 	// The Job keeps body.
 	Parse(head RequestHead, body []byte) (*Job, error)
-	// Build makes the request for an offer of the same wire format: the job's
-	// bytes with only what must change changed. It sets the credential.
-	Build(ctx context.Context, job *Job, head RequestHead, offer *Offer) (*http.Request, error)
-	// Reader reads one upstream answer to job.
-	Reader(job *Job, offer *Offer) Reader
+	// Decode reads all of a request that Parse has read, for an upstream of
+	// another format. The Content's slices are the job's. Errors are Invalid and
+	// name the field.
+	Decode(job *Job) (*Content, error)
 	// Writer writes Headway's own words in the format, for one answer. The job
 	// may be nil where the request could not be parsed.
 	Writer(job *Job) Writer
+	// Translator writes the answer of an upstream that speaks another format; at
+	// is when the call came.
+	Translator(job *Job, at time.Time) Translator
+}
+
+// ProviderSide speaks one wire format towards providers. Its methods hold no state
+// and may be called concurrently.
+type ProviderSide interface {
+	// Format is the wire format, see Format.Wire.
+	Format() Format
+	// Build makes the request for an offer. Without content the client speaks the
+	// same wire format: the job's bytes with only what must change changed. With
+	// it the request is written anew; dropped are the names of the client's fields
+	// that are left out because the format has no place for them and the answer
+	// means the same without. Errors are Invalid, with the client's field, where
+	// it would not; Internal where the provider's settings cannot be used. Build
+	// sets the credential.
+	Build(ctx context.Context, job *Job, content *Content, head RequestHead, offer *Offer) (req *http.Request, dropped []string, err error)
+	// Reader reads one upstream answer to job.
+	Reader(job *Job, offer *Offer) Reader
+}
+
+// Adapter speaks one wire format in both directions.
+type Adapter interface {
+	ClientSide
+	ProviderSide
 }
 
 // Reader says what an upstream's answer holds. One is made for each attempt and
@@ -48,6 +73,12 @@ type Reader interface {
 	// ReadError looks at an answer with another status; what it cannot read it
 	// leaves empty.
 	ReadError(status int, body []byte) UpstreamError
+	// Events is what the frame that Read has just looked at holds, for a client of
+	// another format; nothing for one that Read marked as an error or as broken.
+	// It is valid until the next Read.
+	Events(frame *Frame) []Event
+	// WholeEvents is the same of an unstreamed answer that ReadWhole has read.
+	WholeEvents(body []byte) ([]Event, error)
 	// Answer is what is known so far.
 	Answer() Answer
 }
@@ -58,6 +89,8 @@ type Splitting uint8
 const (
 	SplitSSE   Splitting = iota // server-sent events
 	SplitArray                  // the elements of one JSON array (Google without alt=sse)
+	SplitLines                  // one JSON value a line (Ollama)
+	SplitAWS                    // the binary frames of AWS event streams (Bedrock)
 )
 
 // Writer writes Headway's own words in a client's format.
@@ -75,6 +108,18 @@ type Writer interface {
 	Unfold(body []byte) ([][]byte, error)
 	// ContentType is that of an answer in the shape that was asked for.
 	ContentType() string
+}
+
+// Translator writes an upstream's answer in a client's format. One is made for
+// each answer and used by one goroutine.
+type Translator interface {
+	// Event appends to dst what the client gets for an event: in a stream its
+	// part of it, at once; where no stream was asked for nothing, it is kept.
+	Event(dst []byte, e *Event) []byte
+	// End appends what ends the answer once the upstream has ended it well, with
+	// what is then known of it: the last events of a stream, or the whole answer.
+	// Only the first call appends anything.
+	End(dst []byte, a *Answer) []byte
 }
 
 // Book keeps receipts. Implementations: embedded/store, and Memory for tests.

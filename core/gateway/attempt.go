@@ -3,7 +3,6 @@ package gateway
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -22,8 +21,10 @@ type try struct {
 	line     core.Timeline
 	conn     *connection
 	result   core.Answer
-	inFlight int64 // other calls at the offer at dispatch
-	streamed bool  // the answer came as a stream to a call that asked for one
+	foreign  bool     // the provider speaks another format than the client
+	dropped  []string // what of the request it did not get
+	inFlight int64    // other calls at the offer at dispatch
+	streamed bool     // the answer came as a stream to a call that asked for one
 	events   int64
 	texts    int64
 	arrivals int64
@@ -50,25 +51,25 @@ func (t *try) answer() error {
 	return t.err
 }
 
-// attempt is one try of the call at one offer: build (t1), dispatch, headers
-// (t2), then the answer (t3 to t6). more tells whether another offer is left.
+// attempt is one try of the call at one offer: dispatch (t1), headers (t2), then
+// the answer (t3 to t6). more tells whether another offer is left.
 // The offer's place is given back by release, whatever happens.
-func (c *call) attempt(pick *market.Pick, release func(), more bool) (t try) {
+func (c *call) attempt(pick *market.Pick, req *request, release func(), more bool) (t try) {
 	defer release()
+	defer req.cancel(nil)
 	defer func() {
 		if v := recover(); v != nil {
 			c.crashed(&t, v)
 		}
 	}()
 	g, lim := c.g, &c.setup.Settings.Limits
-	t = try{pick: pick, inFlight: pick.Entry.State.InFlight() - 1, line: core.Timeline{T0: c.t0}, conn: &connection{now: c.g.Clock}}
+	t = try{pick: pick, inFlight: pick.Entry.State.InFlight() - 1, line: core.Timeline{T0: c.t0}, conn: req.conn,
+		foreign: req.foreign, dropped: req.dropped}
 	t.Offer = pick.Offer.ID
 
-	ctx, cancel := context.WithCancelCause(c.r.Context())
-	defer cancel(nil)
-	req, err := c.adapter.Build(t.conn.trace(ctx), c.job, c.head, pick.Offer)
-	if err != nil {
-		return c.failed(t, verdict{word: "build", counts: false, next: true}, err)
+	ctx := req.ctx
+	if req.err != nil {
+		return c.failed(t, verdict{word: "build", counts: false, next: true}, req.err)
 	}
 	transport, err := g.Dialer.RoundTripper(pick.Offer.Provider)
 	if err != nil {
@@ -81,13 +82,13 @@ func (c *call) attempt(pick *market.Pick, release func(), more bool) (t try) {
 	if first > 0 && first < limit {
 		limit, cause = first, relay.ErrFirstOutput
 	}
-	watch := relay.NewWatch(g.Clock, cancel, t.line.T1, limit, cause)
+	watch := relay.NewWatch(g.Clock, req.cancel, t.line.T1, limit, cause)
 	defer watch.Stop()
 
-	resp, err := transport.RoundTrip(req)
-	for again := 0; err != nil && again < mostStale && ctx.Err() == nil && t.conn.stale(g.Clock().Sub(t.line.T1)) && rewind(req); again++ {
+	resp, err := transport.RoundTrip(req.Request)
+	for again := 0; err != nil && again < mostStale && ctx.Err() == nil && t.conn.stale(g.Clock().Sub(t.line.T1)) && rewind(req.Request); again++ {
 		t.line.T1 = g.Clock()
-		resp, err = transport.RoundTrip(req)
+		resp, err = transport.RoundTrip(req.Request)
 	}
 	if err != nil {
 		t.line.T6 = g.Clock()
@@ -101,7 +102,10 @@ func (c *call) attempt(pick *market.Pick, release func(), more bool) (t try) {
 	} else {
 		watch.Fix(time.Time{}, nil)
 	}
-	reader := c.adapter.Reader(c.job, pick.Offer)
+	reader := req.side.Reader(c.job, pick.Offer)
+	if req.foreign {
+		reader = c.translate(reader)
+	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		watch.Idle(t.line.T2, min(lim.StreamIdle, errorBodyTime))
 		return c.refusedBy(ctx, t, resp, reader)
@@ -115,7 +119,7 @@ func (c *call) attempt(pick *market.Pick, release func(), more bool) (t try) {
 		}
 		return c.failed(t, verdict{word: "encoding", counts: true, next: true}, err)
 	}
-	if c.job.Streamed && isEvents(resp) {
+	if c.job.Streamed && isEvents(resp, reader.Split()) {
 		return c.stream(ctx, t, resp, reader, watch)
 	}
 	resp.Body = struct {
@@ -171,8 +175,14 @@ func (c *call) firstOutputLimit(p *market.Pick, more bool) time.Duration {
 }
 
 // isEvents tells whether an answer says that it is a stream of events.
-func isEvents(resp *http.Response) bool {
+func isEvents(resp *http.Response, split core.Splitting) bool {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch split {
+	case core.SplitLines:
+		return kind == "application/x-ndjson"
+	case core.SplitAWS:
+		return kind == "application/vnd.amazon.eventstream"
+	}
 	return kind == "text/event-stream"
 }
 
@@ -213,7 +223,10 @@ func (c *call) stream(ctx context.Context, t try, resp *http.Response, reader co
 	}
 	s.sink = c.sink(&t, resp)
 	s.pump = relay.Pump{Body: resp.Body, Split: split, Reader: reader, Sink: &s.sink, Clock: c.g.Clock, Watch: watch, Hold: lim.Hold,
-		Withhold: !c.job.AskedUsage, Line: &t.line, Clean: func(b []byte) []byte { return []byte(hide(string(b), t.pick.Offer.Provider)) }}
+		Withhold: !c.job.AskedUsage && !t.foreign, Line: &t.line, Clean: func(b []byte) []byte { return []byte(hide(string(b), t.pick.Offer.Provider)) }}
+	if foreign, ok := reader.(*translated); ok {
+		s.pump.Tail = foreign.End
+	}
 	end := s.pump.Run(ctx)
 	c.complete = end.Outcome == core.Settled
 	t.result, t.streamed = reader.Answer(), true
@@ -280,10 +293,6 @@ func (c *call) failed(t try, v verdict, err error) try {
 		state.Fail(now, breaker)
 	}
 	t.err = v.tell(&t, err)
-	var known *core.Error
-	if v.word == "build" && errors.As(err, &known) && known.Kind == core.Invalid {
-		t.err = known // a request that this offer cannot be built for
-	}
 	return t
 }
 

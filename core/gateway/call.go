@@ -37,12 +37,14 @@ type call struct {
 	writer   core.Writer
 	choice   *market.Choice
 	tries    []try
-	opened   bool // an intent is written: a receipt is owed
-	read     bool // the request's body was, to its end
-	status   int  // what the client got
-	sent     bool // its answer has begun
-	complete bool // … and has come to its end
-	torn     bool // … and could not be ended
+	content  *core.Content // decoded, where an attempt needed it
+	unread   error         // or why it could not be
+	opened   bool          // an intent is written: a receipt is owed
+	read     bool          // the request's body was, to its end
+	status   int           // what the client got
+	sent     bool          // its answer has begun
+	complete bool          // … and has come to its end
+	torn     bool          // … and could not be ended
 }
 
 // Forced is a call of Headway's own: to one offer, of a kind, without a key.
@@ -90,6 +92,7 @@ func (c *call) run() (err error) {
 	if err := c.choose(); err != nil {
 		return err
 	}
+	var unfit error
 	for i := range c.choice.Picks {
 		pick := &c.choice.Picks[i]
 		if len(c.tries) == mostOffers {
@@ -98,15 +101,22 @@ func (c *call) run() (err error) {
 		if !c.larger(pick) {
 			continue
 		}
+		request, err := c.prepare(pick)
+		if err != nil { // another offer may have what the client asks for
+			unfit = err
+			continue
+		}
 		release, ok := pick.Entry.Acquire()
 		if !ok {
+			request.cancel(nil)
 			continue // its capacity was lost since the decision
 		}
 		if err := c.intend(pick); err != nil {
+			request.cancel(nil)
 			release()
 			return err
 		}
-		t := c.attempt(pick, release, c.another(i))
+		t := c.attempt(pick, request, release, c.another(i))
 		c.tries = append(c.tries, t)
 		// One that stopped writing may still read: it must not take what it got for
 		// an answer.
@@ -114,6 +124,9 @@ func (c *call) run() (err error) {
 		if !t.next {
 			return t.answer()
 		}
+	}
+	if len(c.tries) == 0 && unfit != nil {
+		return unfit
 	}
 	return c.nothingLeft()
 }

@@ -58,7 +58,12 @@ func (s *sink) header() http.Header {
 	if s.from == nil {
 		return h
 	}
-	pass(h, s.from, s.t.pick.Offer.Provider, passing[:]...)
+	if !s.t.foreign {
+		pass(h, s.from, s.t.pick.Offer.Provider, passing[:]...)
+	}
+	if len(s.t.dropped) > 0 {
+		h["X-Headway-Dropped"] = []string{droppedHeader(s.t.dropped)}
+	}
 	s.from = nil
 	if s.c.job.Streamed && s.status == http.StatusOK {
 		h["Cache-Control"] = []string{"no-cache"}
@@ -150,14 +155,14 @@ func (s *sink) extend(now time.Time) {
 }
 
 // passOn sends an upstream's refusal back as it is; one that is no JSON, a
-// proxy's page, in the words of the caller's format.
+// proxy's page, or of another format in the words of the caller's format.
 func (c *call) passOn(t *try) {
 	c.g.patient(c.ResponseWriter)
 	h := c.Header()
 	c.name(h, t.Offer, max(len(c.tries), 1))
 	c.status = t.Status
 	pass(h, t.pass.header, t.pick.Offer.Provider, "Retry-After", "Request-Id", "X-Should-Retry")
-	if !isObject(t.pass.body) {
+	if t.foreign || !isObject(t.pass.body) {
 		writeError(c.ResponseWriter, c.writer, verdict{word: "status", kind: callersFault(t.Status)}.tell(t, nil), t.Status)
 		c.sent = true
 		return

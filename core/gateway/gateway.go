@@ -26,11 +26,13 @@ type Parts struct {
 	Clock    core.Clock
 	Log      *slog.Logger
 	Adapters []core.Adapter
-	Keys     *ledger.Keys
-	Book     core.Book
-	Board    market.Board
-	Dialer   core.Dialer
-	Metrics  *Metrics
+	// Providers are the formats that are spoken towards providers alone.
+	Providers []core.ProviderSide
+	Keys      *ledger.Keys
+	Book      core.Book
+	Board     market.Board
+	Dialer    core.Dialer
+	Metrics   *Metrics
 }
 
 // Setup is what the configuration decides, swapped as a whole on a reload. A
@@ -44,17 +46,21 @@ type Setup struct {
 // Gateway serves calls.
 type Gateway struct {
 	Parts
-	adapters map[core.Format]core.Adapter
-	setup    atomic.Pointer[Setup]
-	draining atomic.Bool
-	open     atomic.Int64
+	adapters  map[core.Format]core.Adapter
+	providers map[core.Format]core.ProviderSide
+	setup     atomic.Pointer[Setup]
+	draining  atomic.Bool
+	open      atomic.Int64
 }
 
 // New makes a gateway that serves nothing until Swap.
 func New(parts Parts) *Gateway {
-	g := &Gateway{Parts: parts, adapters: map[core.Format]core.Adapter{}}
+	g := &Gateway{Parts: parts, adapters: map[core.Format]core.Adapter{}, providers: map[core.Format]core.ProviderSide{}}
 	for _, a := range parts.Adapters {
-		g.adapters[a.Format()] = a
+		g.adapters[a.Format()], g.providers[a.Format()] = a, a
+	}
+	for _, p := range parts.Providers {
+		g.providers[p.Format()] = p
 	}
 	empty, _ := market.NewCatalogue(nil, nil, nil) // of nothing: cannot fail
 	g.Swap(&Setup{Settings: core.DefaultSettings(), Catalogue: empty})

@@ -384,7 +384,7 @@ func TestNothingTellsContent(t *testing.T) {
 					if strings.HasPrefix(name, "a panic") {
 						var at atomic.Pointer[string]
 						_, r.client = r.crashing(&at)
-						place := map[bool]string{true: "Build;", false: "Read the finish;"}[script == nil]
+						place := map[bool]string{true: "Reader;", false: "Read the finish;"}[script == nil]
 						at.Store(&place)
 					}
 					body := w.ask(prompt, true)

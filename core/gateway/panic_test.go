@@ -30,9 +30,9 @@ func (c crashing) Parse(h core.RequestHead, b []byte) (*core.Job, error) {
 	c.check("Parse")
 	return c.Adapter.Parse(h, b)
 }
-func (c crashing) Build(ctx context.Context, j *core.Job, h core.RequestHead, o *core.Offer) (*http.Request, error) {
+func (c crashing) Build(ctx context.Context, j *core.Job, content *core.Content, h core.RequestHead, o *core.Offer) (*http.Request, []string, error) {
 	c.check("Build")
-	return c.Adapter.Build(ctx, j, h, o)
+	return c.Adapter.Build(ctx, j, content, h, o)
 }
 func (c crashing) Reader(j *core.Job, o *core.Offer) core.Reader {
 	c.check("Reader")
@@ -109,8 +109,8 @@ func TestPanics(t *testing.T) {
 		}{
 			{at: "Parse;", script: stream, streamed: true},
 			{at: "Writer;", script: stream, streamed: true, bare: true},
-			{at: "Build;", script: stream, streamed: true, receipt: true},
-			{at: "Build;ErrorBody;", script: stream, streamed: true, receipt: true, bare: true},
+			{at: "Build;", script: stream, streamed: true},
+			{at: "Build;ErrorBody;", script: stream, streamed: true, bare: true},
 			{at: "Reader;", script: stream, streamed: true, receipt: true},
 			{at: "Split;", script: stream, streamed: true, receipt: true},
 			{at: "Read;", script: stream, streamed: true, receipt: true},

@@ -88,8 +88,19 @@ func readWhole(resp *http.Response) ([]byte, error) {
 
 // shape reads an answer and brings it to the shape that was asked for.
 func (c *call) shape(body []byte, reader core.Reader) ([]byte, error) {
-	if events(body) {
-		return c.fold(body, reader)
+	foreign, ok := reader.(*translated)
+	switch {
+	case ok && (events(body) || c.job.Streamed && reader.Split() == core.SplitLines):
+		var out []byte
+		err := frames(body, reader, func(f core.Frame) { out = append(out, f.Raw...) })
+		return foreign.End(out), err
+	case ok:
+		return foreign.whole(body)
+	case events(body):
+		if err := frames(body, reader, c.writer.Fold); err != nil {
+			return nil, err
+		}
+		return c.writer.Folded()
 	}
 	if err := reader.ReadWhole(body); err != nil {
 		return nil, err
@@ -115,9 +126,14 @@ func events(body []byte) bool {
 	return false
 }
 
-// fold makes one JSON answer of a stream that was not asked for.
-func (c *call) fold(body []byte, reader core.Reader) ([]byte, error) {
-	split := relay.NewSplitter(core.SplitSSE, len(body)+1)
+// frames reads a stream that came whole, and gives each frame to take. An error
+// says that it is no complete answer.
+func frames(body []byte, reader core.Reader, each func(core.Frame)) error {
+	kind := core.SplitSSE
+	if reader.Split() == core.SplitLines {
+		kind = core.SplitLines
+	}
+	split := relay.NewSplitter(kind, len(body)+1)
 	defer split.Release()
 	complete, broken := false, false
 	var f core.Frame
@@ -125,12 +141,12 @@ func (c *call) fold(body []byte, reader core.Reader) ([]byte, error) {
 		mark := reader.Read(&f)
 		broken = broken || mark.Has(core.MarkBroken) && !complete
 		complete = complete || mark.Has(core.MarkFinish|core.MarkEnd)
-		c.writer.Fold(f)
+		each(f)
 	}
 	for rest := body; len(rest) > 0; {
 		room, err := split.Room()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		n := copy(room, rest)
 		split.Filled(n)
@@ -143,15 +159,15 @@ func (c *call) fold(body []byte, reader core.Reader) ([]byte, error) {
 		take()
 	}
 	if reader.Answer().Err != nil {
-		return nil, errors.New("an error in the stream")
+		return errors.New("an error in the stream")
 	}
 	if broken { // a part of the answer could not be read
-		return nil, relay.ErrBroken
+		return relay.ErrBroken
 	}
 	if !complete {
-		return nil, relay.ErrNoAnswer
+		return relay.ErrNoAnswer
 	}
-	return c.writer.Folded()
+	return nil
 }
 
 // deliver writes an unstreamed answer, or a stream made of one.

@@ -33,9 +33,10 @@ func allowed(e *Entry, key *core.Key, r *core.Routing) bool {
 		(len(key.AllowModels) == 0 || e.named(key.AllowModels)) && !e.named(key.BlockModels)
 }
 
-// refuse puts an offer through every filter of SPEC §8, in its order. Of
-// features and formats the format comes last: this version serves calls in the
-// provider's own format alone. Without a reason the offer is eligible; back is
+// translates tells whether a call may go to a provider of another format.
+func translates(job *core.Job) bool { return job.Operation == core.OpGenerate && job.Bound == "" }
+
+// refuse puts an offer through every filter of SPEC §8, in its order. Without a reason the offer is eligible; back is
 // when a refused one is expected to return by itself.
 func refuse(q *Query, e *Entry, est core.Estimate) (reason core.Refusal, back core.Opt[time.Time]) {
 	o := e.Offer
@@ -59,7 +60,7 @@ func refuse(q *Query, e *Entry, est core.Estimate) (reason core.Refusal, back co
 	if o.Features.OK && q.Job.Features&^o.Features.V != 0 {
 		return core.RefusedFeature, back
 	}
-	if o.Provider.Format.Wire() != q.Job.Format {
+	if !o.Provider.Format.Native(q.Job.Format) && !translates(q.Job) {
 		return core.RefusedFormat, back
 	}
 	refused, quota := e.Account.standing()

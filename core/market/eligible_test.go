@@ -29,7 +29,9 @@ var spoil = []struct {
 	{core.RefusedFeature, func(q *market.Query, o *core.Offer, _ func() *market.Entry) {
 		o.Features = core.Some(core.FeatureImages)
 	}},
-	{core.RefusedFormat, func(q *market.Query, o *core.Offer, _ func() *market.Entry) { q.Job.Format = core.FormatAnthropic }},
+	{core.RefusedFormat, func(q *market.Query, o *core.Offer, _ func() *market.Entry) {
+		q.Job.Format, q.Job.Bound = core.FormatResponses, "previous_response_id"
+	}},
 	{core.RefusedPaused, func(q *market.Query, _ *core.Offer, e func() *market.Entry) { e().Account.Refuse() }},
 	{core.RefusedOut, func(q *market.Query, _ *core.Offer, e func() *market.Entry) {
 		e().State.RetryAfter(start, time.Minute, breaker())
@@ -321,14 +323,19 @@ func TestNothingLeft(t *testing.T) {
 		}, core.Invalid, "tools", "unsupported_feature", `tools: model "m" does not take tools here`, "leave it out or ask for another model", 0},
 		"no schema": {func(q *market.Query, a, b *core.Offer, _ func(core.OfferID) *market.Entry) {
 			a.Features, b.Provider.Format = core.Some(core.FeatureTools), core.FormatAnthropic
-			q.Job.Features = core.FeatureSchema
+			q.Job.Features, q.Job.Bound = core.FeatureSchema, "state"
 		}, core.Invalid, "response_format", "unsupported_feature", `response_format: model "m" does not take schema here`, "leave it out or ask for another model", 0},
 		"format": {func(q *market.Query, a, b *core.Offer, _ func(core.OfferID) *market.Entry) {
 			q.Job.Format, b.Provider.Format = core.FormatAnthropic, core.FormatGoogle
+			q.Job.Operation = core.OpCountTokens
 		}, core.Invalid, "model", "format_not_spoken", `model: "m" cannot be called in the anthropic format, only in google or openai`,
 			"call it in google or openai, or ask for a model that is served in anthropic", 0},
+		"state of another provider's": {func(q *market.Query, a, b *core.Offer, _ func(core.OfferID) *market.Entry) {
+			q.Job.Format, q.Job.Bound = core.FormatResponses, "previous_response_id"
+		}, core.Invalid, "previous_response_id", "state_not_held", `previous_response_id: is kept by a provider of the openai-responses format, and model "m" is served by none`,
+			"send the whole conversation in its place", 0},
 		"another format is out": {func(q *market.Query, a, b *core.Offer, e func(core.OfferID) *market.Entry) {
-			b.Provider.Format = core.FormatGoogle
+			b.Provider.Format, q.Job.Operation = core.FormatGoogle, core.OpEmbeddings
 			e("a/m").State.RetryAfter(start, 3*time.Second, breaker())
 		}, core.NoOffer, "", "", `model "m": no offer is available: 1 format_not_spoken, 1 breaker_open`, "the first of them returns in 3 s", 3 * time.Second},
 	} {

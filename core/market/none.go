@@ -156,6 +156,12 @@ func wrongFormat(q *Query, refused []Refused) error {
 			formats = append(formats, f)
 		}
 	}
+	if q.Job.Bound != "" {
+		err := core.Field(q.Job.Bound, "is kept by a provider of the %s format, and model %s is served by none", q.Job.Format, quoted(q.Job.Model))
+		err.Code = "state_not_held"
+		err.Hint = "send the whole conversation in its place"
+		return err
+	}
 	slices.Sort(formats)
 	spoken := strings.Join(formats, " or ")
 	err := core.Field("model", "%s cannot be called in the %s format, only in %s",

@@ -56,6 +56,9 @@ type Pump struct {
 	Watch    *Watch
 	Hold     time.Duration // longest hold-back, from the first frame that is no comment
 	Withhold bool          // keep usage-only frames from the client
+	// Tail, where set, appends what the client gets once the stream has ended well,
+	// behind what the Reader made of its frames; only the first time.
+	Tail func(dst []byte) []byte
 	// Clean, where set, takes out of an error what the client must not see.
 	Clean func([]byte) []byte
 	Line  *core.Timeline
@@ -113,7 +116,25 @@ func (p *Pump) Run(ctx context.Context) (end End) {
 		end.Untold = p.sent && end.Outcome != core.Settled && (!p.failed || p.bare) && p.broken == nil
 	}()
 	p.Watch.follow(&p.alive, p.Clock())
-	return p.pump(ctx)
+	if end = p.pump(ctx); end.Outcome == core.Settled && p.Tail != nil {
+		if err := p.tail(); err != nil {
+			return p.clientEnd(err)
+		}
+	}
+	return end
+}
+
+// tail sends what comes behind the last frame.
+func (p *Pump) tail() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = p.Clock()
+	if !p.released {
+		p.release()
+	}
+	p.write(p.Tail(nil))
+	p.flush()
+	return p.broken
 }
 
 func (p *Pump) pump(ctx context.Context) End {
@@ -183,7 +204,7 @@ func (p *Pump) rest(at time.Time) error {
 	p.at = at
 	some := p.Split.Rest(f)
 	switch {
-	case p.Split.kind == core.SplitArray && p.finished && !p.failed:
+	case p.Split.kind == core.SplitArray && p.finished && !p.failed && p.Tail == nil:
 		// The answer is complete: a client must be able to read it, also where its
 		// upstream left the array open.
 		if string(bytes.Trim(f.Raw, " \t\r\n")) != "]" {
@@ -200,7 +221,7 @@ func (p *Pump) rest(at time.Time) error {
 	if mark != 0 && mark != core.MarkBroken || (p.finished || p.ended) && !p.failed {
 		// Without its blank line an event is none to most readers, and what follows
 		// would be a part of it.
-		if len(f.Data) > 0 && len(f.Raw) > 0 {
+		if len(f.Data) > 0 && len(f.Raw) > 0 && p.Tail == nil {
 			f.Raw = append(bytes.TrimRight(f.Raw, "\r\n"), "\n\n"...)
 		}
 		p.pass(f, mark)
@@ -266,6 +287,9 @@ func (p *Pump) pass(f *core.Frame, mark core.Mark) {
 
 // send writes a frame or holds it back.
 func (p *Pump) send(f *core.Frame, raw []byte) {
+	if len(raw) == 0 {
+		return
+	}
 	if !p.released && !p.failed {
 		room := p.Split.max - len(p.held) - len(raw)
 		switch {

@@ -1,0 +1,90 @@
+package adapters
+
+import (
+	"slices"
+
+	"headway/core"
+)
+
+// refused are the fields whose loss would change what the answer means: where a
+// target has no place for one of them the call is refused, naming it. Every
+// other field only tunes or decorates: it is left out and named in
+// x-headway-dropped (SPEC §13).
+var refused = []core.Ask{
+	core.AskChoices, core.AskStop, core.AskLogprobs, core.AskTools, core.AskToolChoice, core.AskAnswer, core.AskMaxOutput,
+	core.AskMedia,
+}
+
+// refuseOrDrop is called for a field that a target cannot express, which the
+// client gave: an error naming the client's field, or its name among the dropped.
+// why says what the target lacks ("has no stop sequences").
+func refuseOrDrop(c *core.Content, f core.Ask, dropped *[]string, why string) error {
+	name := c.Fields[f]
+	if name == "" {
+		name = string(f)
+	}
+	if slices.Contains(refused, f) {
+		return cannot(name, why)
+	}
+	drop(dropped, name)
+	return nil
+}
+
+// cannot is the error of a place of the client's request that a target has no
+// form for.
+func cannot(place, why string) error {
+	err := core.Field(place, "cannot be sent to this model's provider, which %s", why)
+	err.Code = "unsupported_field"
+	err.Hint = "leave it out or ask for another model"
+	return err
+}
+
+// others deals with the fields that only the client's own format has.
+func others(c *core.Content, dropped *[]string) error {
+	for _, o := range c.Others {
+		if o.Refused {
+			return cannot(o.Name, "speaks another format that has no such thing")
+		}
+		drop(dropped, o.Name)
+	}
+	return nil
+}
+
+// drop notes a name once.
+func drop(dropped *[]string, name string) {
+	if !slices.Contains(*dropped, name) {
+		*dropped = append(*dropped, name)
+	}
+}
+
+// efforts are the levels of reasoning and the tokens that stand for them where a
+// format has the one and not the other.
+var efforts = [...]struct {
+	name   string
+	budget int64
+}{{"minimal", 1024}, {"low", 2048}, {"medium", 8192}, {"high", 24576}, {"xhigh", 32768}}
+
+// budgetOf is the limit in tokens that stands for a level; false for none and
+// for a level that is not known.
+func budgetOf(effort string) (int64, bool) {
+	for _, e := range efforts {
+		if e.name == effort {
+			return e.budget, true
+		}
+	}
+	return 0, false
+}
+
+// effortOf is the level that a limit in tokens stands for: none for 0, the least
+// that allows as much for another.
+func effortOf(budget int64) string {
+	if budget == 0 {
+		return "none"
+	}
+	for _, e := range efforts {
+		if budget <= e.budget {
+			return e.name
+		}
+	}
+	return efforts[len(efforts)-1].name
+}

@@ -1,0 +1,160 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"headway/core"
+	"headway/core/market"
+)
+
+// request is what an attempt sends: made before anything is written down of the
+// attempt, as a call that no provider can be asked for is none.
+type request struct {
+	*http.Request
+	side    core.ProviderSide
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	conn    *connection
+	foreign bool     // the provider speaks another format than the client
+	dropped []string // the client's fields that it does not get
+	err     error    // it could not be made, for what the provider's settings are
+}
+
+// prepare makes the request for an offer. The error is Invalid: what the client
+// asks for cannot be asked of this offer.
+func (c *call) prepare(pick *market.Pick) (*request, error) {
+	format := pick.Offer.Provider.Format
+	r := &request{side: c.g.providers[format.Wire()], conn: &connection{now: c.g.Clock}, foreign: !format.Native(c.job.Format)}
+	r.ctx, r.cancel = context.WithCancelCause(c.r.Context())
+	if r.side == nil {
+		r.err = core.Errorf(core.Internal, "provider %s: no adapter speaks %s", pick.Offer.Provider.ID, format)
+		return r, nil
+	}
+	content, head := (*core.Content)(nil), c.head
+	if r.foreign {
+		var err error
+		if content, err = c.decoded(); err != nil {
+			r.cancel(nil)
+			return nil, err
+		}
+		head, r.dropped = c.foreignHead()
+	}
+	var left []string
+	r.Request, left, r.err = r.side.Build(r.conn.trace(r.ctx), c.job, content, head, pick.Offer)
+	r.dropped = append(r.dropped, left...)
+	if e := (*core.Error)(nil); errors.As(r.err, &e) && e.Kind == core.Invalid {
+		r.cancel(nil)
+		return nil, e
+	}
+	return r, nil
+}
+
+// decoded is the request's content, decoded once for all attempts that need it.
+func (c *call) decoded() (*core.Content, error) {
+	if c.content == nil && c.unread == nil {
+		c.content, c.unread = c.adapter.Decode(c.job)
+	}
+	return c.content, c.unread
+}
+
+// foreignHead is what an upstream of another format gets of the client's headers
+// and query, and the names of what it does not get of what a provider of the
+// client's own format would.
+func (c *call) foreignHead() (head core.RequestHead, dropped []string) {
+	head = core.RequestHead{Path: c.head.Path, Header: http.Header{}}
+	if trace := c.head.Header["Traceparent"]; len(trace) > 0 {
+		head.Header["Traceparent"] = trace
+	}
+	for _, name := range [...]string{"Anthropic-Beta", "Openai-Beta"} {
+		if c.head.Header.Get(name) != "" {
+			dropped = append(dropped, strings.ToLower(name))
+		}
+	}
+	return head, dropped
+}
+
+// translated is the reader of an upstream that speaks another format than the
+// client: what it reads is given on in the client's.
+type translated struct {
+	core.Reader
+	to  core.Translator
+	sse bool   // the client reads server-sent events
+	buf []byte // what the client gets of the frame under way
+}
+
+// translate makes it, for one answer.
+func (c *call) translate(r core.Reader) *translated {
+	return &translated{Reader: r, to: c.adapter.Translator(c.job, c.t0),
+		sse: c.job.Streamed && strings.HasPrefix(c.writer.ContentType(), "text/event-stream")}
+}
+
+// Read looks at a frame as its own reader does and puts what the client gets of
+// it in the place of its bytes.
+func (t *translated) Read(f *core.Frame) core.Mark {
+	mark := t.Reader.Read(f)
+	if len(f.Data) == 0 && t.sse && t.Split() == core.SplitSSE && bytes.HasPrefix(f.Raw, []byte(":")) {
+		return mark // a comment keeps the client's connection alive too
+	}
+	f.Raw = nil
+	if mark.Has(core.MarkError | core.MarkBroken) {
+		return mark
+	}
+	t.buf = t.write(t.buf[:0], t.Events(f))
+	if mark.Has(core.MarkEnd) {
+		t.buf = t.End(t.buf)
+	}
+	f.Raw = t.buf
+	return mark
+}
+
+func (t *translated) write(dst []byte, events []core.Event) []byte {
+	for i := range events {
+		dst = t.to.Event(dst, &events[i])
+	}
+	return dst
+}
+
+// End appends what the client gets at the end of an answer that ended well.
+func (t *translated) End(dst []byte) []byte {
+	a := t.Answer()
+	return t.to.End(dst, &a)
+}
+
+// whole is an unstreamed answer in the client's format and the shape that it
+// asked for.
+func (t *translated) whole(body []byte) ([]byte, error) {
+	if err := t.ReadWhole(body); err != nil {
+		return nil, err
+	}
+	events, err := t.WholeEvents(body)
+	if err != nil {
+		return nil, err
+	}
+	return t.End(t.write(nil, events)), nil
+}
+
+const (
+	mostDropped    = 32 // names in x-headway-dropped
+	longestDropped = 64 // bytes of one of them
+)
+
+// droppedHeader is the value of x-headway-dropped. Names that a client made up
+// may hold anything: what no header may have is left out.
+func droppedHeader(names []string) string {
+	var b strings.Builder
+	for i, name := range names[:min(len(names), mostDropped)] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		for _, r := range name[:min(len(name), longestDropped)] {
+			if r > ' ' && r < 0x7f && r != ',' {
+				b.WriteRune(r)
+			}
+		}
+	}
+	return b.String()
+}
