@@ -6,10 +6,18 @@ import "time"
 // element. Its bytes are valid until the next frame is asked for.
 type Frame struct {
 	Raw  []byte // as it came, separators included: what a same-format client gets
-	Name string // the SSE event name, where there is one
+	Name string // the SSE event name, or an AWS message's event type, where there is one
 	Data []byte // the joined data; empty for comments and keep-alives
 	At   time.Time
 }
+
+// Names of frames of an AWS event stream that are no events.
+const (
+	// BrokenFrame is what is no message, or a message whose checksum is wrong.
+	BrokenFrame = ":broken"
+	// ExceptionFrame is before the type of an exception, whose body is the data.
+	ExceptionFrame = ":exception:"
+)
 
 // Mark says what a frame holds, as far as measuring and relaying need it. One
 // function per format makes it (Reader.Read), and every figure follows it

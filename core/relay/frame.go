@@ -50,6 +50,9 @@ type Splitter struct {
 	escape bool
 	opened bool // inside the outer bracket
 	value  int  // start of the element's text, -1 before it
+
+	tooLarge bool // an AWS message says that it is longer than max
+	broken   bool // there was what is no AWS message
 }
 
 type span struct{ from, to int }
@@ -70,7 +73,7 @@ func (s *Splitter) Release() {
 // Room gives the part of the buffer to read into next. It moves what is left of
 // an unfinished frame to the front; frames given before are no longer valid.
 func (s *Splitter) Room() ([]byte, error) {
-	if s.end-s.start > s.max {
+	if s.tooLarge || s.end-s.start > s.max {
 		return nil, ErrEventTooLarge
 	}
 	if s.start > 0 {
@@ -103,8 +106,13 @@ func (s *Splitter) Filled(n int) { s.end += n }
 // Next gives the next complete frame; false where more must be read first.
 // Raw of all frames, joined with Rest's, is the stream byte for byte.
 func (s *Splitter) Next(f *core.Frame) bool {
-	if s.kind == core.SplitArray {
+	switch s.kind {
+	case core.SplitArray:
 		return s.nextElement(f)
+	case core.SplitLines:
+		return s.nextLine(f)
+	case core.SplitAWS:
+		return s.nextMessage(f)
 	}
 	if !s.begun {
 		if s.end-s.start < 3 && bytes.HasPrefix([]byte("\xef\xbb\xbf"), s.buf[s.start:s.end]) {
@@ -232,9 +240,16 @@ func (s *Splitter) Rest(f *core.Frame) bool {
 	if s.start >= s.end {
 		return false
 	}
-	if s.kind == core.SplitArray {
+	switch s.kind {
+	case core.SplitArray:
 		f.Raw, f.Name, f.Data = s.buf[s.start:s.end], "", nil
 		s.start = s.end
+		return true
+	case core.SplitLines:
+		s.lastLine(f)
+		return true
+	case core.SplitAWS:
+		s.brokenMessage(f)
 		return true
 	}
 	if s.line < s.end {
