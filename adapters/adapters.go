@@ -28,6 +28,16 @@ func All() []core.Adapter {
 	}
 }
 
+// Providers lists the adapters that providers alone speak.
+func Providers() []core.ProviderSide {
+	tokens := &GoogleTokens{}
+	return []core.ProviderSide{
+		Ollama{},
+		VertexAnthropic{tokens},
+		VertexGoogle{tokens},
+	}
+}
+
 // edit is a change of a body: text in the place of a span.
 type edit struct {
 	core.Span

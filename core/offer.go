@@ -48,6 +48,8 @@ type Provider struct {
 	Headers map[string]Secret // set on every request, over Headway's own
 	Owner   string
 	Region  string
+	// Project and Location are Google Cloud's (vertex-*): "europe-west1", "global".
+	Project, Location string
 	// AllowPrivate lets the address be private or loopback. The configuration
 	// file implies it; link-local and metadata addresses are never dialled.
 	AllowPrivate bool
