@@ -27,6 +27,17 @@ func TestProviderBody(t *testing.T) {
 	}
 }
 
+func TestCloudBodies(t *testing.T) {
+	p, _, err := conf.Provider([]byte(`{"id": "x", "format": "vertex-google", "project": "p", "location": "global", "base_url": null}`))
+	if err != nil || p.Project != "p" || p.Location != "global" || p.BaseURL != "" {
+		t.Errorf("the provider is %+v, %v", p, err)
+	}
+	p, _, err = conf.Provider([]byte(`{"id": "x", "format": "bedrock", "region": "eu-central-1", "access_key_id": "id", "secret_access_key": "secret", "session_token": "session"}`))
+	if err != nil || p.Region != "eu-central-1" || p.AccessKeyID != "id" || p.SecretKey.Reveal() != "secret" || p.SessionToken.Reveal() != "session" {
+		t.Errorf("the provider is %+v, %v", p, err)
+	}
+}
+
 func TestBadBodies(t *testing.T) {
 	local := &core.Provider{ID: "local"}
 	provider := func(rest string) string {
@@ -45,6 +56,8 @@ func TestBadBodies(t *testing.T) {
 		{"provider", provider(`, "id": "y"`), "providers.id: stands twice in one mapping"},
 		{"provider", provider(`, "capacity": 1`), "providers.capacity: is no known key"},
 		{"provider", `{"id": null}`, "providers.id: is missing\nproviders.format: is missing\nproviders.base_url: is missing"},
+		{"provider", `{"id": "x", "format": "ollama", "base_url": null}`, "providers.base_url: is missing"},
+		{"provider", `{"id": "x", "format": "vertex-google", "project": null, "location": "global"}`, "providers.project: is missing"},
 		{"provider", `{"id": "x"} {}`, "providers: has data behind the JSON"},
 		{"provider", `{"id": "x"`, "providers: is not JSON: it ends too early"},
 		{"provider", ``, "providers: is not JSON: it ends too early"},

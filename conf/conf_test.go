@@ -63,7 +63,7 @@ func TestReference(t *testing.T) {
 	}
 	// What its comments call an example.
 	o := f.Offers[0]
-	if len(f.Offers) != 4 || o.ID != "openai/gpt-5-mini" || o.UpstreamModel != "gpt-5-mini-2025-08-07" || o.Price.Input != 250_000 ||
+	if len(f.Offers) != 7 || o.ID != "openai/gpt-5-mini" || o.UpstreamModel != "gpt-5-mini-2025-08-07" || o.Price.Input != 250_000 ||
 		o.Price.CacheRead != core.Some[core.Rate](25_000) || o.Limits.Context.V != 400_000 || o.Capacity.V != 64 ||
 		o.Features.V != core.FeatureTools|core.FeatureImages|core.FeatureSchema|core.FeatureDocuments ||
 		o.Provider.APIKey.Reveal() != "sk-hunter2-openai" || o.Provider.Headers["OpenAI-Project"].Reveal() != "proj_example" {

@@ -24,7 +24,9 @@ func env(name string) (string, bool) {
 	v, ok := map[string]string{
 		"CI_KEY": "0123456789-hunter2-ci", "FAST_KEY": "sk-hunter2-fast", "EMPTY": "", "B": "b",
 		"OPENAI_API_KEY": "sk-hunter2-openai", "ANTHROPIC_API_KEY": "sk-hunter2-anthropic", "GEMINI_API_KEY": "sk-hunter2-gemini",
-		"HOME": "/home/someone", "MIB": "8", "YES": "true", "PRICE": "1.5", "URL": "https://api.example.com/v1/",
+		"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": "sk-hunter2-aws", "AWS_SESSION_TOKEN": "sk-hunter2-session",
+		"GOOGLE_CLOUD_PROJECT": "example-project",
+		"HOME":                 "/home/someone", "MIB": "8", "YES": "true", "PRICE": "1.5", "URL": "https://api.example.com/v1/",
 	}[name]
 	return v, ok
 }

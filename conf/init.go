@@ -24,7 +24,8 @@ type preset struct {
 	id       core.ProviderID
 	format   core.Format
 	dialect  string
-	url      string
+	url      string // "" where the format has one
+	settings string // more lines of its own, with the usual variables
 	variable string // of its credential; "" for a server of one's own
 	other    bool   // a second way to a provider that another preset reaches
 	note     string
@@ -38,6 +39,14 @@ type presetOffer struct {
 	context, most                       int64
 	above                               string // a whole above: value
 }
+
+// The settings of the clouds, whose credentials are in their usual places.
+const (
+	awsSettings    = "region: ${AWS_REGION:-us-east-1}\n"
+	awsNote        = "credentials: AWS's usual places, or api_key, or access_key_id and secret_access_key"
+	googleSettings = "project: ${GOOGLE_CLOUD_PROJECT}\nlocation: ${GOOGLE_CLOUD_LOCATION:-global}\n"
+	googleNote     = "credentials: Google's usual places (gcloud auth application-default login), or api_key"
+)
 
 // Presets names the providers that Init knows, in the order that it writes
 // them.
@@ -55,6 +64,12 @@ func presets() []preset {
 		{model: "gpt-5-mini", input: "0.25", output: "2", read: "0.025", context: 400000, most: 128000},
 		{model: "gpt-5-nano", input: "0.05", output: "0.4", read: "0.005", context: 400000, most: 128000},
 	}
+	gemini := []presetOffer{
+		{model: "gemini-2.5-pro", input: "1.25", output: "10", read: "0.125", context: 1048576, most: 65536,
+			above: `{input_tokens: 200000, input_usd_per_mtok: "2.5", output_usd_per_mtok: "15", cache_read_usd_per_mtok: "0.25"}`},
+		{model: "gemini-2.5-flash", input: "0.3", output: "2.5", read: "0.03", context: 1048576, most: 65536},
+		{model: "gemini-2.5-flash-lite", input: "0.1", output: "0.4", read: "0.01", context: 1048576, most: 65536},
+	}
 	return []preset{
 		{id: "openai", format: core.FormatOpenAI, url: "https://api.openai.com/v1", variable: "OPENAI_API_KEY",
 			offers: append(slices.Clone(gpt5), presetOffer{model: "text-embedding-3-small", input: "0.02", output: "0", context: 8192})},
@@ -63,11 +78,7 @@ func presets() []preset {
 			{model: "claude-opus-4-5", input: "5", output: "25", read: "0.5", write: "6.25", write1h: "10", context: 200000, most: 64000},
 			{model: "claude-sonnet-4-5", input: "3", output: "15", read: "0.3", write: "3.75", write1h: "6", context: 200000, most: 64000},
 			{model: "claude-haiku-4-5", input: "1", output: "5", read: "0.1", write: "1.25", write1h: "2", context: 200000, most: 64000}}},
-		{id: "google", format: core.FormatGoogle, url: "https://generativelanguage.googleapis.com", variable: "GEMINI_API_KEY", offers: []presetOffer{
-			{model: "gemini-2.5-pro", input: "1.25", output: "10", read: "0.125", context: 1048576, most: 65536,
-				above: `{input_tokens: 200000, input_usd_per_mtok: "2.5", output_usd_per_mtok: "15", cache_read_usd_per_mtok: "0.25"}`},
-			{model: "gemini-2.5-flash", input: "0.3", output: "2.5", read: "0.03", context: 1048576, most: 65536},
-			{model: "gemini-2.5-flash-lite", input: "0.1", output: "0.4", read: "0.01", context: 1048576, most: 65536}}},
+		{id: "google", format: core.FormatGoogle, url: "https://generativelanguage.googleapis.com", variable: "GEMINI_API_KEY", offers: gemini},
 		{id: "openrouter", format: core.FormatOpenAI, dialect: "openrouter", url: "https://openrouter.ai/api/v1", variable: "OPENROUTER_API_KEY", offers: []presetOffer{
 			{model: "claude-sonnet-4-5", upstream: "anthropic/claude-sonnet-4.5", input: "3", output: "15", read: "0.3", write: "3.75", context: 200000, most: 64000},
 			{model: "gpt-5-mini", upstream: "openai/gpt-5-mini", input: "0.25", output: "2", read: "0.025", context: 400000, most: 128000},
@@ -94,7 +105,19 @@ func presets() []preset {
 		{id: "llamacpp", format: core.FormatLlamaCpp, url: "http://127.0.0.1:8081",
 			note:   "llama-server --port 8081 (its own default, 8080, is Headway's here); the model's name is yours to choose",
 			offers: []presetOffer{{model: "local", input: "0", output: "0"}}},
-		{id: "ollama", format: core.FormatOpenAI, dialect: "ollama", url: "http://127.0.0.1:11434/v1",
+		{id: "bedrock", format: core.FormatBedrock, settings: awsSettings, other: true, note: awsNote, offers: []presetOffer{
+			{model: "claude-opus-4-5", upstream: "global.anthropic.claude-opus-4-5-20251101-v1:0", input: "5", output: "25", read: "0.5", write: "6.25", write1h: "10", context: 200000, most: 64000},
+			{model: "claude-sonnet-4-5", upstream: "global.anthropic.claude-sonnet-4-5-20250929-v1:0", input: "3", output: "15", read: "0.3", write: "3.75", write1h: "6", context: 200000, most: 64000},
+			{model: "claude-haiku-4-5", upstream: "global.anthropic.claude-haiku-4-5-20251001-v1:0", input: "1", output: "5", read: "0.1", write: "1.25", write1h: "2", context: 200000, most: 64000}}},
+		{id: "bedrock-converse", format: core.FormatConverse, settings: awsSettings, other: true, note: awsNote, offers: []presetOffer{
+			{model: "nova-pro", upstream: "amazon.nova-pro-v1:0", input: "0.8", output: "3.2", read: "0.2", context: 300000},
+			{model: "nova-lite", upstream: "amazon.nova-lite-v1:0", input: "0.06", output: "0.24", read: "0.015", context: 300000}}},
+		{id: "vertex-anthropic", format: core.FormatVertexAnthropic, settings: googleSettings, other: true, note: googleNote, offers: []presetOffer{
+			{model: "claude-opus-4-5", upstream: "claude-opus-4-5@20251101", input: "5", output: "25", read: "0.5", write: "6.25", write1h: "10", context: 200000, most: 64000},
+			{model: "claude-sonnet-4-5", upstream: "claude-sonnet-4-5@20250929", input: "3", output: "15", read: "0.3", write: "3.75", write1h: "6", context: 200000, most: 64000},
+			{model: "claude-haiku-4-5", upstream: "claude-haiku-4-5@20251001", input: "1", output: "5", read: "0.1", write: "1.25", write1h: "2", context: 200000, most: 64000}}},
+		{id: "vertex-google", format: core.FormatVertexGoogle, settings: googleSettings, other: true, note: googleNote, offers: gemini},
+		{id: "ollama", format: core.FormatOllama, url: "http://127.0.0.1:11434",
 			note:   "list what it has with `ollama list`",
 			offers: []presetOffer{{model: "qwen3:8b", input: "0", output: "0"}}},
 		{id: "vllm", format: core.FormatOpenAI, dialect: "vllm", url: "http://127.0.0.1:8000/v1",
@@ -173,7 +196,12 @@ func (p preset) yaml() string {
 	if p.dialect != "" {
 		line("    dialect: %s", p.dialect)
 	}
-	line("    base_url: %s", p.url)
+	if p.url != "" {
+		line("    base_url: %s", p.url)
+	}
+	for setting := range strings.Lines(p.settings) {
+		out.WriteString("    " + setting)
+	}
 	if p.variable != "" {
 		line("    api_key: ${%s}", p.variable)
 	}

@@ -51,8 +51,8 @@ func providerRecord() value[provider] {
 				}
 				return fault{}
 			}), func(p *provider) *core.ProviderID { return &p.ID }).required(),
-		key("format", "The wire format that it speaks: openai (chat completions), openai-responses, anthropic, google or llamacpp.",
-			format(), func(p *provider) *core.Format { return &p.Format }).required(),
+		key("format", "The wire format that it speaks: openai (chat completions), openai-responses, anthropic, google, bedrock (InvokeModel), bedrock-converse, vertex-anthropic, vertex-google, ollama (its own API) or llamacpp.",
+			choice[core.Format]("format", formats, nil), func(p *provider) *core.Format { return &p.Format }).required(),
 		key("dialect", "What differs between servers of one format, by name: ollama, vllm, mistral, deepseek …",
 			word[string]("a name", object{"type": "string", "pattern": dialectName + `|` + referencePattern}, func(s string) fault {
 				if !wordOf(s, "abcdefghijklmnopqrstuvwxyz0123456789", "-") {
@@ -60,7 +60,7 @@ func providerRecord() value[provider] {
 				}
 				return fault{}
 			}), func(p *provider) *string { return &p.Dialect }),
-		key("base_url", "Where it answers. It ends in /v1 for openai and openai-responses; anthropic, google and llamacpp have no path.",
+		key("base_url", "Where it answers. It ends in /v1 for openai and openai-responses; anthropic, google, ollama and llamacpp have no path; bedrock and vertex formats need none.",
 			word[string]("an address", object{"type": "string", "pattern": `^[hH][tT][tT][pP][sS]?://|` + referencePattern},
 				func(s string) fault { // the rest is judged by checkProvider, with allow_private
 					if s == "" {
@@ -68,15 +68,25 @@ func providerRecord() value[provider] {
 					}
 					return fault{}
 				}),
-			func(p *provider) *string { return &p.BaseURL }).required(),
+			func(p *provider) *string { return &p.BaseURL }),
 		key("api_key", "Its credential: ${NAME} or ${file:PATH}, so that the file holds no secret.",
 			secret(1), func(p *provider) *core.Secret { return &p.APIKey }),
 		key("headers", "Headers that are set on every request to it.",
 			dict(secret(1), headerFault, strings.ToLower), func(p *provider) *map[string]core.Secret { return &p.Headers }),
 		key("owner", "Who it belongs to: its offers do not serve that owner's own calls.",
 			label[string]("a name"), func(p *provider) *string { return &p.Owner }),
-		key("region", "Where it is, as a label.",
+		key("region", "Where it is, as a label; for bedrock formats the AWS region.",
 			label[string]("a name"), func(p *provider) *string { return &p.Region }),
+		key("access_key_id", "Of bedrock formats: the id of an AWS access key. Left out: AWS's usual places.",
+			label[string]("a name"), func(p *provider) *string { return &p.AccessKeyID }),
+		key("secret_access_key", "Of bedrock formats: the secret of access_key_id, as ${NAME} or ${file:PATH}.",
+			secret(1), func(p *provider) *core.Secret { return &p.SecretKey }),
+		key("session_token", "Of bedrock formats: the session token of access_key_id, where it has one.",
+			secret(1), func(p *provider) *core.Secret { return &p.SessionToken }),
+		key("project", "Of vertex formats: the Google Cloud project.",
+			label[string]("a name"), func(p *provider) *string { return &p.Project }),
+		key("location", "Of vertex formats: the Google Cloud location, like europe-west1 or global.",
+			label[string]("a name"), func(p *provider) *string { return &p.Location }),
 		key("allow_private", "Lets its address be private or loopback. Providers of a file may be that unless this is false.",
 			maybe(flag()), func(p *provider) *core.Opt[bool] { return &p.private }),
 		key("offers", "The models that it serves, each with its price.",
@@ -96,19 +106,11 @@ func wordOf(s, letters, others string) bool {
 	return s != "" && len(s) <= 64 && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+others) == ""
 }
 
-// format is one that this version serves.
-func format() value[core.Format] {
-	return choice[core.Format]("format",
-		[]string{string(core.FormatOpenAI), string(core.FormatResponses), string(core.FormatAnthropic), string(core.FormatGoogle), string(core.FormatLlamaCpp)},
-		func(s string) fault {
-			switch s {
-			case "bedrock", "bedrock-converse", "vertex-anthropic", "vertex-google":
-				return fault{is: "is a format that this version does not serve yet"}
-			case "ollama":
-				return fault{"is a format that this version does not serve yet", "Ollama also speaks format: openai with dialect: ollama, at its /v1"}
-			}
-			return fault{}
-		})
+// formats are those that a provider may speak.
+var formats = []string{
+	string(core.FormatOpenAI), string(core.FormatResponses), string(core.FormatAnthropic), string(core.FormatGoogle),
+	string(core.FormatBedrock), string(core.FormatConverse), string(core.FormatVertexAnthropic), string(core.FormatVertexGoogle),
+	string(core.FormatOllama), string(core.FormatLlamaCpp),
 }
 
 // headerFault says why a header cannot be set on every request.
@@ -129,6 +131,7 @@ func checkProvider(b *binder, at place, p *provider) {
 	if p.BaseURL != "" {
 		checkBaseURL(b, at.child("base_url"), p)
 	}
+	checkCloud(b, at, p)
 	ids := map[string]place{}
 	leads := map[core.Model]core.Model{} // what each name of this provider's leads to
 	for i := range p.offers {
@@ -197,7 +200,14 @@ func checkBaseURL(b *binder, at place, p *provider) {
 		case p.Format != core.FormatLlamaCpp && !strings.Contains("/"+path, "/v"):
 			b.note(at, "most servers of this format answer below "+strings.TrimRight(p.BaseURL, "/")+"/v1", "has no /v1")
 		}
-	case core.FormatAnthropic, core.FormatGoogle:
+	case core.FormatOllama:
+		switch {
+		case path == "v1":
+			b.fail(at, "write "+root+"; at /v1 Ollama speaks format: openai", "has a path, and Ollama's own API has none before /api")
+		case path != "":
+			b.fail(at, "write "+root, "has a path, and Ollama's own API has none before /api")
+		}
+	case core.FormatAnthropic, core.FormatGoogle, core.FormatVertexAnthropic, core.FormatVertexGoogle, core.FormatBedrock, core.FormatConverse:
 		switch {
 		case version:
 			b.fail(at, "write "+strings.TrimRight(root+"/"+strings.TrimRight(strings.TrimSuffix(path, last), "/"), "/"),
@@ -205,7 +215,7 @@ func checkBaseURL(b *binder, at place, p *provider) {
 		case last == "messages":
 			b.fail(at, "write "+root, "ends in an endpoint")
 		case path != "":
-			b.note(at, "right for a server that answers below a path of its own", "has a path: calls go to /%s/v1…", path)
+			b.note(at, "right for a server that answers below a path of its own", "has a path: calls go to /%s/%s…", path, below(p.Format))
 		}
 	}
 }

@@ -50,6 +50,10 @@ type Provider struct {
 	Region  string
 	// Project and Location are Google Cloud's (vertex-*): "europe-west1", "global".
 	Project, Location string
+	// AccessKeyID, SecretKey and SessionToken are Amazon's (bedrock*); without them
+	// and APIKey credentials are looked for in the usual places.
+	AccessKeyID             string
+	SecretKey, SessionToken Secret
 	// AllowPrivate lets the address be private or loopback. The configuration
 	// file implies it; link-local and metadata addresses are never dialled.
 	AllowPrivate bool

@@ -186,11 +186,14 @@ type Provider struct {
 	ID           core.ProviderID        `json:"id"`
 	Format       core.Format            `json:"format"`
 	Dialect      string                 `json:"dialect,omitempty"`
-	BaseURL      string                 `json:"base_url"`
+	BaseURL      string                 `json:"base_url,omitempty"` // a cloud has its own
 	APIKey       core.Secret            `json:"api_key,omitzero"`
 	Headers      map[string]core.Secret `json:"headers,omitempty"`
 	Owner        string                 `json:"owner,omitempty"`
 	Region       string                 `json:"region,omitempty"`
+	Project      string                 `json:"project,omitempty"`
+	Location     string                 `json:"location,omitempty"`
+	AccessKeyID  string                 `json:"access_key_id,omitempty"`
 	AllowPrivate bool                   `json:"allow_private"`
 	Offers       []core.OfferID         `json:"offers"`
 	FromFile     bool                   `json:"from_file"`
@@ -204,7 +207,8 @@ func (d *Desk) providers() []Provider {
 	}
 	var all []Provider
 	add := func(p *core.Provider) {
-		all = append(all, Provider{p.ID, p.Format, p.Dialect, p.BaseURL, p.APIKey, p.Headers, p.Owner, p.Region, p.AllowPrivate,
+		all = append(all, Provider{p.ID, p.Format, p.Dialect, p.BaseURL, p.APIKey, p.Headers, p.Owner, p.Region,
+			p.Project, p.Location, p.AccessKeyID, p.AllowPrivate,
 			append([]core.OfferID{}, offers[p.ID]...), p.FromFile})
 	}
 	for _, p := range f.file.Providers {
