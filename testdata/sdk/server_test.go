@@ -61,9 +61,15 @@ type offered struct {
 	cheap                 bool   // it is asked first where the model has another offer
 }
 
-// startHeadway builds the binary, writes a configuration and waits until the
-// server listens.
+// startHeadway is serve for models that one upstream has.
 func startHeadway(t *testing.T, up string, models []offered) *headway {
+	t.Helper()
+	return serve(t, configuration(up, models))
+}
+
+// serve builds the binary, writes the configuration and waits until the server
+// listens.
+func serve(t *testing.T, config string) *headway {
 	t.Helper()
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "headway")
@@ -73,7 +79,7 @@ func startHeadway(t *testing.T, up string, models []offered) *headway {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	file := filepath.Join(dir, "headway.yaml")
-	if err := os.WriteFile(file, []byte(configuration(up, models)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(binary, "serve", "--config", file, "--data", filepath.Join(dir, "data"))
