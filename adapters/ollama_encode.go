@@ -117,7 +117,7 @@ func (e *ollamaBody) tools() error {
 		e.item()
 		e.open('{')
 		e.key("type")
-		e.str("function")
+		e.word("function")
 		e.key("function")
 		e.open('{')
 		e.member("name", t.Name)
@@ -154,7 +154,7 @@ func (e *ollamaBody) form() error {
 		e.member("format", a.Schema)
 	case a.JSON:
 		e.key("format")
-		e.str("json")
+		e.word("json")
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (e *ollamaBody) think() {
 		effort = "high"
 	}
 	e.key("think")
-	e.str(effort)
+	e.word(effort)
 }
 
 // options writes the limits and the sampling. The context that the offer is said

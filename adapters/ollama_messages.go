@@ -53,9 +53,9 @@ func (e *ollamaBody) part(m *core.Message, j int, role string) error {
 	}
 	s := &e.said
 	if s.role == "" {
-		s.role, s.images, e.images = role, e.images, nil
-		s.last = core.PartText
-		if s.images != nil {
+		s.role = role
+		if e.images != nil {
+			s.images, e.images = append(s.images, e.images...), nil
 			s.turn(core.PartImage)
 		}
 	}
@@ -157,7 +157,7 @@ func (e *ollamaBody) result(m *core.Message, j int) error {
 	e.item()
 	e.open('{')
 	e.key("role")
-	e.str("tool")
+	e.word("tool")
 	e.key("content")
 	e.joined(said, paragraph)
 	e.member("tool_name", name)
@@ -169,8 +169,7 @@ func (e *ollamaBody) result(m *core.Message, j int) error {
 // pending writes the images of tool results where no user message follows them.
 func (e *ollamaBody) pending() {
 	if e.images != nil {
-		e.said = ollamaMessage{role: "user", images: e.images}
-		e.images = nil
+		e.said.role, e.said.images, e.images = "user", e.images, nil
 		e.flush()
 	}
 }
@@ -182,7 +181,7 @@ const paragraph = `\n\n`
 // is left out.
 func (e *ollamaBody) flush() {
 	s := e.said
-	e.said = ollamaMessage{}
+	e.said = ollamaMessage{text: s.text[:0], images: s.images[:0]} // their room is used again
 	if len(s.text)+len(s.images)+len(s.calls)+len(s.thinking) == 0 {
 		return
 	}
@@ -193,14 +192,14 @@ func (e *ollamaBody) flush() {
 	e.item()
 	e.open('{')
 	e.key("role")
-	e.str(s.role)
+	e.word(s.role)
 	e.key("content")
 	e.joined(s.text, between)
 	if s.thinking != nil {
 		e.key("thinking")
 		e.joined(s.thinking, "")
 	}
-	if s.images != nil {
+	if len(s.images) > 0 {
 		e.key("images")
 		e.open('[')
 		for _, data := range s.images {
@@ -235,6 +234,11 @@ func (e *ollamaBody) call(p *core.Part) {
 	}
 	e.close('}')
 	e.close('}')
+}
+
+// word writes a text that needs no escapes.
+func (e *ollamaBody) word(s string) {
+	e.b = append(append(append(e.b, '"'), s...), '"')
 }
 
 // joined writes texts as one string.
