@@ -16,6 +16,12 @@ type googleReader struct {
 	begun  bool            // there was output
 	opened bool            // there was an element
 	answer core.Answer
+
+	// What a client of another format is told.
+	said    bool // that the answer began
+	voices  []*googleVoice
+	events  []core.Event
+	scratch []byte // arguments as they stand in a JSON string
 }
 
 // Split is one JSON array where the call did not ask for events.

@@ -31,11 +31,3 @@ func (Anthropic) encode(*core.Content, *core.Offer) ([]byte, []string, error) {
 }
 func (*messagesReader) Events(*core.Frame) []core.Event          { return nil }
 func (*messagesReader) WholeEvents([]byte) ([]core.Event, error) { return nil, errPending }
-
-func (Google) Decode(*core.Job) (*core.Content, error)         { return nil, errPending }
-func (Google) Translator(*core.Job, time.Time) core.Translator { return nil }
-func (Google) encode(*core.Content, *core.Offer) ([]byte, []string, error) {
-	return nil, nil, errPending
-}
-func (*googleReader) Events(*core.Frame) []core.Event          { return nil }
-func (*googleReader) WholeEvents([]byte) ([]core.Event, error) { return nil, errPending }

@@ -48,7 +48,8 @@ func openSeal(text core.Quoted, own core.Format, encrypted bool, id core.Quoted)
 	}
 	wrapped := raw
 	if bytes.HasPrefix(raw, []byte(sealMark64)) {
-		if b, err := base64.StdEncoding.AppendDecode(nil, unescape(raw)); err == nil {
+		// SDKs write it again, in either alphabet.
+		if b, err := base64.RawStdEncoding.AppendDecode(nil, bytes.TrimRight(standard64(unescape(raw)), "=")); err == nil {
 			wrapped = b
 		}
 	}
