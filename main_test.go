@@ -40,6 +40,7 @@ var onlyIn = map[string][]string{
 	"github.com/dgraph-io/badger": {"headway/embedded/store"},
 	"github.com/urfave/cli":       {"headway", "headway/core/command"},
 	"go.yaml.in/yaml":             {"headway/conf"},
+	"golang.org/x/oauth2":         {"headway/adapters"},
 }
 
 type listed struct {
