@@ -178,7 +178,8 @@ func modelsIn(body []byte, model string) (edits []edit) {
 
 // Reader reads an answer of Gemini's.
 func (Google) Reader(job *core.Job, _ *core.Offer) core.Reader {
-	return &googleReader{op: job.Operation, array: job.Streamed && !job.SSE}
+	translated := job.Format != core.FormatGoogle && job.Format != "" // which is asked for as events
+	return &googleReader{op: job.Operation, array: job.Streamed && !job.SSE && !translated}
 }
 
 // Writer writes errors, answers and streams in Google's format.
