@@ -1,11 +1,14 @@
 package adapters
 
 import (
+	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"math/bits"
 	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // maxDepth is how deep the JSON of a request or an event may nest.
@@ -334,16 +337,43 @@ func escapeLen(b []byte) int {
 	return 0
 }
 
-// unescape gives a string's text; raw itself where nothing is escaped.
+// unescape gives a string's text; raw itself where nothing is escaped. Half a
+// character, and what is not UTF-8, becomes U+FFFD as in encoding/json.
 func unescape(raw []byte) []byte {
-	for _, ch := range raw {
-		if ch == '\\' {
-			var s string
-			if json.Unmarshal(append(append([]byte{'"'}, raw...), '"'), &s) != nil {
-				return raw
-			}
-			return []byte(s)
-		}
+	next := bytes.IndexByte(raw, '\\')
+	if next < 0 {
+		return raw
 	}
-	return raw
+	out := make([]byte, 0, len(raw))
+	for next >= 0 {
+		out, raw = append(out, raw[:next]...), raw[next:]
+		n := escapeLen(raw)
+		switch {
+		case n == 0:
+			return append(out, raw...)
+		case n == 2:
+			if i := strings.IndexByte("bfnrt", raw[1]); i >= 0 {
+				out = append(out, "\b\f\n\r\t"[i])
+			} else {
+				out = append(out, raw[1])
+			}
+		default:
+			r := rune(hex4(raw[2:]))
+			if utf16.IsSurrogate(r) {
+				if r = utf8.RuneError; escapeLen(raw[6:]) == 6 {
+					if r = utf16.DecodeRune(rune(hex4(raw[2:])), rune(hex4(raw[8:]))); r != utf8.RuneError {
+						n = 12
+					}
+				}
+			}
+			out = utf8.AppendRune(out, r)
+		}
+		raw = raw[n:]
+		next = bytes.IndexByte(raw, '\\')
+	}
+	out = append(out, raw...)
+	if !utf8.Valid(out) {
+		return bytes.ToValidUTF8(out, []byte("\ufffd"))
+	}
+	return out
 }

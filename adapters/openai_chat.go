@@ -77,10 +77,15 @@ func (Chat) Build(ctx context.Context, job *core.Job, content *core.Content, hea
 // (and of which some refuse the field).
 var unasked = []string{"mistral", "deepseek", "perplexity"}
 
+// asksUsage tells whether a stream of an offer's is asked for its usage.
+func asksUsage(offer *core.Offer) bool {
+	return offer.IncludeUsage != core.UsageNever && !slices.Contains(unasked, offer.Provider.Dialect)
+}
+
 // usageEdit is the change that makes a stream end with its usage, which the
 // receipt needs; a client that did not ask does not see it.
 func usageEdit(job *core.Job, offer *core.Offer) []edit {
-	if !job.Streamed || job.AskedUsage || offer.IncludeUsage == core.UsageNever || slices.Contains(unasked, offer.Provider.Dialect) {
+	if !job.Streamed || job.AskedUsage || !asksUsage(offer) {
 		return nil
 	}
 	const field, object = `"include_usage":true`, `{"include_usage":true}`

@@ -8,8 +8,8 @@ import (
 )
 
 // Reader reads an answer of chat completions, completions or embeddings.
-func (Chat) Reader(job *core.Job, _ *core.Offer) core.Reader {
-	return &chatReader{operation: job.Operation}
+func (Chat) Reader(job *core.Job, offer *core.Offer) core.Reader {
+	return &chatReader{operation: job.Operation, events: chatEvents{offer: offer}}
 }
 
 // chatReader is what is known of one answer.
@@ -23,6 +23,7 @@ type chatReader struct {
 	reported  bool
 	times     llamaTimes
 	native    ollamaTimes
+	events    chatEvents // for a client of another format
 }
 
 // Split is by server-sent events.

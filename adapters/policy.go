@@ -32,7 +32,7 @@ func refuseOrDrop(c *core.Content, f core.Ask, dropped *[]string, why string) er
 
 // cannot is the error of a place of the client's request that a target has no
 // form for.
-func cannot(place, why string) error {
+func cannot(place, why string) *core.Error {
 	err := core.Field(place, "cannot be sent to this model's provider, which %s", why)
 	err.Code = "unsupported_field"
 	err.Hint = "leave it out or ask for another model"
