@@ -135,6 +135,7 @@ func (r *request) part() (field, must string) {
 			r.prose()
 		case "image_url", "input_audio", "file", "video_url", "image", "file_id", "file_data", "file_url":
 			if !r.null() {
+				r.fileID = r.fileID || string(key) == "file_id"
 				r.skip()
 				r.job.PromptBytes += mediaBytes
 			}

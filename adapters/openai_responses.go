@@ -96,10 +96,20 @@ func (r *responsesRequest) field(name string) (err *core.Error) {
 			return core.Field(name, "must be false: an answer cannot be fetched later")
 		}
 	default: // prompt, previous_response_id, conversation
-		r.context = r.context || r.peek() != 'n'
+		if r.peek() != 'n' {
+			r.context = true
+			r.bind(name)
+		}
 		r.skip()
 	}
 	return err
+}
+
+// bind notes the first field that ties the call to its own format.
+func (r *responsesRequest) bind(field string) {
+	if r.job.Bound == "" {
+		r.job.Bound = field
+	}
 }
 
 // textForm consumes text, whose format is what chat calls response_format.
@@ -153,7 +163,9 @@ func (r *responsesRequest) input() *core.Error {
 // which only the size matters.
 func (r *responsesRequest) item(i int) *core.Error {
 	var kind, role []byte
+	var id core.Quoted
 	content := false
+	r.fileID = false
 	for {
 		key, ok := r.key()
 		if !ok {
@@ -174,11 +186,16 @@ func (r *responsesRequest) item(i int) *core.Error {
 			if at, must := r.parts(); must != "" {
 				return r.wrong(fmt.Sprintf("input[%d].%s%s", i, key, at), must)
 			}
-		case "id", "call_id", "status":
+		case "id":
+			id = r.quoted()
+		case "call_id", "status":
 			r.skip()
 		default:
 			r.prose()
 		}
+	}
+	if r.fileID || string(kind) == "item_reference" && !reasoningID(id) {
+		r.bind(fmt.Sprintf("input[%d]", i))
 	}
 	switch {
 	case len(kind) > 0 && string(kind) != "message":

@@ -18,6 +18,8 @@ type responsesReader struct {
 	times    llamaTimes
 	native   ollamaTimes
 	repair   responsesRepair
+	event    responsesEvent // the last one that was read
+	events   responsesEvents
 }
 
 // Split is by server-sent events.
@@ -39,14 +41,16 @@ type responsesEvent struct {
 // Read marks an event (SPEC §3): output is a .delta that is not empty. It
 // repairs the frame where the official SDKs could not read it.
 func (r *responsesReader) Read(f *core.Frame) core.Mark {
+	r.event = responsesEvent{}
 	if len(f.Data) == 0 {
 		return 0
 	}
 	if f.Data[0] == '[' && string(bytes.TrimSpace(f.Data)) == "[DONE]" { // OpenRouter
 		return core.MarkEnd
 	}
-	var e responsesEvent
+	e := &r.event
 	if !e.walk(f.Data) {
+		r.event = responsesEvent{}
 		if f.Name == "error" {
 			r.answer.Err, f.Raw = &core.UpstreamError{}, nil
 			return core.MarkError
@@ -57,8 +61,8 @@ func (r *responsesReader) Read(f *core.Frame) core.Mark {
 	if len(e.kind) == 0 {
 		e.kind = []byte(f.Name)
 	}
-	mark := r.mark(f, &e)
-	r.repair.fix(f, &e)
+	mark := r.mark(f, e)
+	r.repair.fix(f, e)
 	if mark.Has(core.MarkError) && !plain {
 		f.Raw = nil // SDKs go by the type inside of the data
 	}

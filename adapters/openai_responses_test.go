@@ -73,8 +73,8 @@ func TestResponsesParseFacts(t *testing.T) {
 		want       core.Job
 	}{
 		{"a text", `{"model":"m","input":"h\u00e9\n","x":{"y":[1]}}`, core.Job{Model: "m", PromptBytes: 4}},
-		{"kept at the provider", `{"model":"m","previous_response_id":"resp_1","stream":true,"stream_options":{"include_obfuscation":false}}`, core.Job{Model: "m", Streamed: true}},
-		{"a prompt, no input", `{"model":"m","prompt":{"id":"p"},"input":[]}`, core.Job{Model: "m"}},
+		{"kept at the provider", `{"model":"m","previous_response_id":"resp_1","stream":true,"stream_options":{"include_obfuscation":false}}`, core.Job{Model: "m", Streamed: true, Bound: "previous_response_id"}},
+		{"a prompt, no input", `{"model":"m","prompt":{"id":"p"},"input":[]}`, core.Job{Model: "m", Bound: "prompt"}},
 		{
 			"everything", `{"model":"m","max_output_tokens":16,"instructions":"be","background":false,"text":{"format":{"type":"json_schema"},"verbosity":"low"},
 			"tools":[{"type":"namespace","tools":[]},{"type":"web_search"}],"input":[{"role":"developer","content":[{"type":"input_text","text":"ab"},

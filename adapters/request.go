@@ -89,6 +89,8 @@ type request struct {
 	cursor
 	job  *core.Job
 	seen uint32 // bits of the known fields that are there
+	// fileID: a part names a file that the provider keeps.
+	fileID bool
 }
 
 // members walks the members of the body. Each of the known ones, at most 32, goes

@@ -1,0 +1,251 @@
+package adapters
+
+import (
+	"fmt"
+	"strings"
+
+	"headway/core"
+)
+
+// responsesTool is a function that a client offers, as other formats know it. A
+// function in a namespace goes under its own name, or with the namespace before
+// it where that name is not its alone. A tool that takes plain text (custom)
+// goes as a function with that text as its one argument.
+type responsesTool struct {
+	core.Tool
+	kind            string // function, custom, or another type, which has no name
+	namespace, name core.Quoted
+}
+
+// custom tells whether the tool takes plain text.
+func (t *responsesTool) custom() bool { return t.kind == "custom" }
+
+// runs tells whether the client runs the tool by its name.
+func (t *responsesTool) runs() bool { return t.kind == "function" || t.kind == "custom" }
+
+// responsesTools reads the tools of a request.
+func responsesTools(v []byte) (tools []responsesTool) {
+	if len(v) == 0 || v[0] != '[' {
+		return nil
+	}
+	c := walk(v)
+	c.array()
+	for i := 0; c.element(); i++ {
+		tools = readResponsesTool(tools, &c, fmt.Sprintf("tools[%d]", i), nil)
+	}
+	times := map[string]int{}
+	for i := range tools {
+		times[string(tools[i].name)]++
+	}
+	for i := range tools {
+		t := &tools[i]
+		if t.Name = t.name; t.namespace == nil || times[string(t.name)] < 2 {
+			continue
+		}
+		for name := concat(nil, string(inner(t.namespace)), "__", string(inner(t.name))); ; name = append(name, '_') {
+			if t.Name = requote(name); times[string(t.Name)] == 0 {
+				times[string(t.Name)]++
+				break
+			}
+		}
+	}
+	return tools
+}
+
+// readResponsesTool reads one tool, or each of those of a namespace.
+func readResponsesTool(tools []responsesTool, c *cursor, at string, namespace core.Quoted) []responsesTool {
+	if !c.object() {
+		c.skip()
+		return tools
+	}
+	t := responsesTool{Tool: core.Tool{At: at}, namespace: namespace}
+	var within, format []byte
+	for {
+		key, ok := c.key()
+		if !ok {
+			break
+		}
+		switch {
+		case c.null():
+		case string(key) == "type":
+			t.kind = c.word()
+		case string(key) == "name":
+			t.name = c.quoted()
+		case string(key) == "description":
+			t.Description = c.quoted()
+		case string(key) == "parameters":
+			t.Schema = objectOf(c)
+		case string(key) == "strict":
+			t.Strict = c.optional()
+		case string(key) == "tools":
+			within = c.value()
+		case string(key) == "format":
+			format = objectOf(c)
+		default:
+			c.skip()
+		}
+	}
+	if t.kind == "namespace" && namespace == nil && len(within) > 0 {
+		list := walk(within)
+		if !list.array() {
+			return tools
+		}
+		for i := 0; list.element(); i++ {
+			tools = readResponsesTool(tools, &list, fmt.Sprintf("%s.tools[%d]", at, i), t.name)
+		}
+		return tools
+	}
+	if t.custom() {
+		t.Schema, t.Strict = textSchema(format), core.Opt[bool]{}
+	}
+	return append(tools, t)
+}
+
+// textSchema is the schema of a tool that takes plain text. The grammar that the
+// text must follow is told in words.
+func textSchema(format []byte) core.JSON {
+	var syntax, grammar []byte
+	if len(format) > 0 {
+		c := walk(format)
+		for c.object(); ; {
+			key, ok := c.key()
+			if !ok {
+				break
+			}
+			switch string(key) {
+			case "syntax":
+				syntax = textOf(&c)
+			case "definition":
+				grammar = textOf(&c)
+			default:
+				c.skip()
+			}
+		}
+	}
+	var t text
+	t.b = concat(t.b, `{"type":"object","properties":{"input":{"type":"string"`)
+	if len(grammar) > 0 {
+		t.b = concat(t.b, `,"description":"Plain text that follows this grammar (`, string(syntax), `):\n`, string(grammar), `"`)
+	}
+	t.b = concat(t.b, `}},"required":["input"],"additionalProperties":false}`)
+	return t.b
+}
+
+// kindAt names a type within a field, or its place where the type is no word that
+// may stand in a header.
+func kindAt(field, kind, place string) string {
+	if kind == "" || len(kind) > 64 || strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+		return place
+	}
+	return field + "." + kind
+}
+
+// readTools takes the tools. Those that the provider runs the model can do
+// without.
+func (d *responsesDecoder) readTools(v []byte) error {
+	d.tools = responsesTools(v)
+	for i := range d.tools {
+		t := &d.tools[i]
+		switch {
+		case !t.runs():
+			d.other(kindAt("tools", t.kind, t.At), false)
+		case len(t.name) <= 2:
+			return core.Field(t.At+".name", "required")
+		default:
+			d.Tools = append(d.Tools, t.Tool)
+			d.Fields[core.AskTools] = "tools"
+		}
+	}
+	return nil
+}
+
+// known gives the name that other formats know a tool by.
+func (d *responsesDecoder) known(namespace, name core.Quoted) core.Quoted {
+	for i := range d.tools {
+		if t := &d.tools[i]; string(t.name) == string(name) && string(t.namespace) == string(namespace) {
+			return t.Name
+		}
+	}
+	return name
+}
+
+// toolChoice takes a mode's name, one tool, or the tools that are allowed.
+func (d *responsesDecoder) toolChoice(v []byte) error {
+	mode := string(inner(v))
+	if v[0] != '"' {
+		kind, name, tools := chosen(v)
+		switch kind {
+		case "function", "custom":
+			d.ToolChoice = core.ToolChoice{Mode: core.ChoiceNamed, Names: []core.Quoted{d.known(name.namespace, name.name)}}
+			d.Fields[core.AskToolChoice] = "tool_choice"
+			return nil
+		case "allowed_tools":
+			d.allow(tools)
+			mode = name.kind
+		default:
+			return cannot("tool_choice", "has no tool of this type")
+		}
+	}
+	switch mode {
+	case "auto":
+		d.ToolChoice.Mode = core.ChoiceAuto
+		return nil // as without it
+	case "none":
+		d.ToolChoice.Mode = core.ChoiceNone
+	case "required":
+		if len(d.Tools) == 0 && len(d.tools) > 0 {
+			return cannot("tool_choice", "has none of these tools")
+		}
+		d.ToolChoice.Mode = core.ChoiceRequired
+	default:
+		return core.Field("tool_choice", "must be none, auto, required or an object")
+	}
+	d.Fields[core.AskToolChoice] = "tool_choice"
+	return nil
+}
+
+// chosen reads a choice that is an object. Its mode is in the name's kind.
+func chosen(v []byte) (kind string, name responsesTool, tools []responsesTool) {
+	c := walk(v)
+	for c.object(); ; {
+		key, ok := c.key()
+		if !ok {
+			return kind, name, tools
+		}
+		switch string(key) {
+		case "type":
+			kind = c.word()
+		case "mode":
+			name.kind = c.word()
+		case "name":
+			name.name = c.quoted()
+		case "namespace":
+			name.namespace = c.quoted()
+		case "tools":
+			if !c.array() {
+				c.skip()
+				continue
+			}
+			for c.element() {
+				tools = readResponsesTool(tools, &c, "", nil)
+			}
+		default:
+			c.skip()
+		}
+	}
+}
+
+// allow leaves only the tools that are allowed: not every format can name some
+// of those that it lists.
+func (d *responsesDecoder) allow(allowed []responsesTool) {
+	var left []core.Tool
+	for _, t := range d.Tools {
+		for i := range allowed {
+			if a := &allowed[i]; a.runs() && string(d.known(a.namespace, a.name)) == string(t.Name) {
+				left = append(left, t)
+				break
+			}
+		}
+	}
+	d.Tools = left
+}
