@@ -57,11 +57,11 @@ func (p *chatPart) read() (err *core.Error) {
 		if d.null() {
 			continue
 		}
-		switch string(key) {
+		switch name := string(key); name {
 		case "type":
 			p.kind = d.word()
 		case "text", "refusal":
-			p.Text, err = d.quoted(p.at() + "." + string(key))
+			p.Text, err = d.quoted(p.at() + "." + name)
 		case "thinking":
 			p.Text = d.thinking()
 		case "image_url":
@@ -70,10 +70,10 @@ func (p *chatPart) read() (err *core.Error) {
 			err = p.file()
 		case "input_audio":
 			err = p.audio()
-		case "cache_control":
-			p.Cache = d.cacheHint()
+		case "cache_control", "prompt_cache_breakpoint":
+			p.Cache = d.cacheHint(name)
 		default:
-			d.skip()
+			d.extraField("messages[].content[].", name)
 		}
 		if err != nil {
 			return err

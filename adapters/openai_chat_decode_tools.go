@@ -47,9 +47,9 @@ func (d *chatDecoder) tools(old bool) *core.Error {
 					return err
 				}
 			case "cache_control":
-				tool.Cache = d.cacheHint()
+				tool.Cache = d.cacheHint("cache_control")
 			default:
-				d.skip()
+				d.skip() // of a hosted tool, which is named as a whole
 			}
 		}
 		switch {
@@ -91,7 +91,7 @@ func (d *chatDecoder) function(tool *core.Tool, place string) (err *core.Error) 
 		case string(key) == "strict":
 			tool.Strict, err = d.either(place + ".strict")
 		default:
-			d.skip()
+			d.extraField("tools[].function.", string(key))
 		}
 		if err != nil {
 			return err
@@ -349,8 +349,9 @@ func setReasoning(w *core.ReasoningWish, on bool) {
 	}
 }
 
-// cacheHint consumes a cache_control object, as OpenRouter takes Anthropic's.
-func (d *chatDecoder) cacheHint() string {
+// cacheHint consumes a mark of what to cache: OpenAI's, or Anthropic's as
+// OpenRouter takes it.
+func (d *chatDecoder) cacheHint(field string) string {
 	if !d.object() {
 		d.skip()
 		return ""
@@ -365,6 +366,6 @@ func (d *chatDecoder) cacheHint() string {
 			hint = ttl
 		}
 	}
-	d.gave(core.AskCache, "cache_control")
+	d.gave(core.AskCache, field)
 	return hint
 }

@@ -24,9 +24,11 @@ func (e *chatEncoder) assistant(m *core.Message, last bool) error {
 			if p.Seal.Origin != "" && p.Seal.Origin != core.FormatOpenAI {
 				continue
 			}
-			if detail := sealedDetail(p); detail != nil && e.d.details {
+			detail := sealedDetail(p)
+			if detail != nil && e.d.details {
 				details = append(details, detail)
-			} else if len(p.Text) > 2 {
+			}
+			if len(p.Text) > 2 && (detail == nil || p.Seal.Encrypted) { // else it is in the detail
 				thoughts = append(thoughts, p.Text)
 			}
 		case core.PartToolResult:
