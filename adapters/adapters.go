@@ -29,9 +29,12 @@ func All() []core.Adapter {
 }
 
 // Providers lists the adapters that providers alone speak.
-func Providers() []core.ProviderSide {
+func Providers(clock core.Clock) []core.ProviderSide {
 	tokens := &GoogleTokens{}
+	aws := NewAWS(clock)
 	return []core.ProviderSide{
+		Bedrock{aws},
+		Converse{aws},
 		Ollama{},
 		VertexAnthropic{tokens},
 		VertexGoogle{tokens},

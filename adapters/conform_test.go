@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"headway/adapters"
 	"headway/core"
@@ -44,6 +45,8 @@ type label struct {
 		Body  struct {
 			Type, Message string
 			Error         struct{ Type, Message string }
+			Exception     string                   // AWS's
+			Body          struct{ Message string } // of one
 		}
 	}
 }
@@ -64,6 +67,10 @@ func (l label) job() *core.Job {
 		job.Format = core.FormatGoogle
 	case "ollama-native":
 		job.Format = core.FormatOllama
+	case "bedrock-anthropic":
+		job.Format = core.FormatBedrock
+	case "bedrock-converse":
+		job.Format = core.FormatConverse
 	default:
 		return nil
 	}
@@ -84,7 +91,7 @@ func adapterOf(t testing.TB, f core.Format) core.Adapter {
 // sideOf is the adapter of a format towards providers, which more formats have.
 func sideOf(t testing.TB, f core.Format) core.ProviderSide {
 	t.Helper()
-	for _, p := range adapters.Providers() {
+	for _, p := range adapters.Providers(time.Now) {
 		if p.Format() == f {
 			return p
 		}
@@ -222,6 +229,9 @@ func TestRecordings(t *testing.T) {
 			checkFrames(t, l, frames)
 			checkAnswer(t, l, frames[len(frames)-1].answer)
 			checkCuts(t, a, job, body, frames)
+			if job.Format == core.FormatBedrock {
+				checkAnthropic(t, frames)
+			}
 			if spoken && frames[len(frames)-1].answer.Err == nil && l.FinishReason != "" && (l.EndMarker == nil || *l.EndMarker || job.Format == core.FormatOpenAI) {
 				checkFold(t, client, job, frames)
 			}
@@ -264,6 +274,9 @@ func checkFrames(t *testing.T, l label, frames []seen) {
 		}
 	}
 	body, err := os.ReadFile(filepath.Join(wire(t), l.File))
+	if l.Media == "eventstream" {
+		relayed = raw // no client reads it as it came
+	}
 	if err != nil || raw.String() != string(body) || relayed.String() != string(body) {
 		t.Errorf("the frames are not the bytes that came (%v)", err)
 	}
@@ -304,6 +317,33 @@ func checkFrames(t *testing.T, l label, frames []seen) {
 	}
 }
 
+// checkAnthropic holds what a client of Anthropic's format gets of Bedrock's
+// frames against what its own reader makes of it.
+func checkAnthropic(t *testing.T, frames []seen) {
+	t.Helper()
+	var relayed strings.Builder
+	want := frames
+	for _, f := range frames {
+		relayed.WriteString(f.relayed)
+	}
+	if last := len(frames) - 1; frames[last].mark.Has(core.MarkError) { // AWS's word is kept from it
+		want = frames[:last]
+	}
+	got := feed(adapters.Anthropic{}, &core.Job{Format: core.FormatAnthropic, Operation: core.OpGenerate, Streamed: true}, []byte(relayed.String()), whole)
+	if len(got) != len(want) {
+		t.Fatalf("%d frames, want %d", len(got), len(want))
+	}
+	for i := range got {
+		var event struct{ Type string }
+		if err := json.Unmarshal([]byte(got[i].data), &event); err != nil || event.Type != got[i].name {
+			t.Errorf("frame %d is named %q: %s (%v)", i, got[i].name, got[i].data, err)
+		}
+		if got[i].mark != want[i].mark || !reflect.DeepEqual(got[i].answer, want[i].answer) {
+			t.Errorf("frame %d is %b %+v, want %b %+v", i, got[i].mark, got[i].answer, want[i].mark, want[i].answer)
+		}
+	}
+}
+
 // checkAnswer holds what is known at the end against the labels.
 func checkAnswer(t *testing.T, l label, a core.Answer) {
 	t.Helper()
@@ -311,9 +351,12 @@ func checkAnswer(t *testing.T, l label, a core.Answer) {
 		t.Errorf("finish %q, want %q", a.Finish, l.FinishReason)
 	}
 	if l.Error != nil && a.Err != nil {
-		want := l.Error.Body.Message + l.Error.Body.Error.Message
+		want := l.Error.Body.Message + l.Error.Body.Error.Message + l.Error.Body.Body.Message
 		if a.Err.Message != want {
 			t.Errorf("error %q, want %q", a.Err.Message, want)
+		}
+		if l.Error.Body.Exception != "" && a.Err.Type != l.Error.Body.Exception {
+			t.Errorf("error %q, want %q", a.Err.Type, l.Error.Body.Exception)
 		}
 		if a.Err.Status < 400 || a.Err.Status > 599 {
 			t.Errorf("error status %d of %+v", a.Err.Status, *a.Err)
