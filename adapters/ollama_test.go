@@ -14,7 +14,7 @@ import (
 	"headway/core"
 )
 
-func q(s string) core.Quoted {
+func jsonString(s string) core.Quoted {
 	b, _ := json.Marshal(s)
 	return b
 }
@@ -38,14 +38,14 @@ func TestOllamaBuild(t *testing.T) {
 	say := func(role core.Role, parts ...core.Part) core.Message {
 		return core.Message{Role: role, Parts: parts, At: "messages[0]"}
 	}
-	words := func(s string) core.Part { return core.Part{Kind: core.PartText, Text: q(s)} }
+	words := func(s string) core.Part { return core.Part{Kind: core.PartText, Text: jsonString(s)} }
 	image := func(data string) core.Part {
 		return core.Part{Kind: core.PartImage, Media: core.Media{Type: "image/png", Base64: []byte(data)}}
 	}
 	user := func(parts ...core.Part) []core.Message { return []core.Message{say(core.RoleUser, parts...)} }
 	tools := []core.Tool{
-		{Name: q("f"), Description: q("does"), Schema: core.JSON(`{"type":"object","properties":{"a":{"type":"object"}}}`), Strict: core.Some(true)},
-		{Name: q("g")},
+		{Name: jsonString("f"), Description: jsonString("does"), Schema: core.JSON(`{"type":"object","properties":{"a":{"type":"object"}}}`), Strict: core.Some(true)},
+		{Name: jsonString("g")},
 	}
 	const f = `{"type":"function","function":{"name":"f","description":"does","parameters":{"type":"object","properties":{"a":{"type":"object"}}}}}`
 	const g = `{"type":"function","function":{"name":"g","parameters":{"type":"object","properties":{}}}}`
@@ -74,28 +74,28 @@ func TestOllamaBuild(t *testing.T) {
 		{"some tools may be called", core.Content{Messages: hi, Tools: tools, ToolChoice: core.ToolChoice{Mode: core.ChoiceAuto, Names: []core.Quoted{core.Quoted(`"\u0067"`)}}},
 			`"messages":[{"role":"user","content":"hi"}],"tools":[` + g + `]`, nil},
 		{"calls and their results", core.Content{Messages: []core.Message{
-			say(core.RoleAssistant, words("look"), core.Part{Kind: core.PartToolCall, ID: q("c1"), Name: q("f"), Arguments: core.JSON(`{"a":{}}`)}, core.Part{Kind: core.PartToolCall, ID: q("c2"), Name: q("g")}),
-			say(core.RoleUser, core.Part{Kind: core.PartToolResult, ID: q("c1"), Parts: []core.Part{words("x"), image("QQ==")}}),
-			say(core.RoleUser, core.Part{Kind: core.PartToolResult, ID: q("c2"), Failed: true, Parts: []core.Part{words("y")}}, words("go on")),
+			say(core.RoleAssistant, words("look"), core.Part{Kind: core.PartToolCall, ID: jsonString("c1"), Name: jsonString("f"), Arguments: core.JSON(`{"a":{}}`)}, core.Part{Kind: core.PartToolCall, ID: jsonString("c2"), Name: jsonString("g")}),
+			say(core.RoleUser, core.Part{Kind: core.PartToolResult, ID: jsonString("c1"), Parts: []core.Part{words("x"), image("QQ==")}}),
+			say(core.RoleUser, core.Part{Kind: core.PartToolResult, ID: jsonString("c2"), Failed: true, Parts: []core.Part{words("y")}}, words("go on")),
 		}}, `"messages":[{"role":"assistant","content":"look","tool_calls":[{"id":"c1","function":{"name":"f","arguments":{"a":{}}}},{"id":"c2","function":{"name":"g","arguments":{}}}]},
 			{"role":"tool","content":"x","tool_name":"f","tool_call_id":"c1"},{"role":"tool","content":"The tool failed.\n\ny","tool_name":"g","tool_call_id":"c2"},
 			{"role":"user","content":"go on","images":["QQ=="]}]`, nil},
-		{"a result's image last", core.Content{Messages: []core.Message{say(core.RoleUser, core.Part{Kind: core.PartToolResult, ID: q("c"), Name: q("f"), Parts: []core.Part{image("QQ==")}}),
+		{"a result's image last", core.Content{Messages: []core.Message{say(core.RoleUser, core.Part{Kind: core.PartToolResult, ID: jsonString("c"), Name: jsonString("f"), Parts: []core.Part{image("QQ==")}}),
 			say(core.RoleAssistant, words("a"))}},
 			`"messages":[{"role":"tool","content":"","tool_name":"f","tool_call_id":"c"},{"role":"user","content":"","images":["QQ=="]},{"role":"assistant","content":"a"}]`, nil},
-		{"a result's image at the end", core.Content{Messages: user(core.Part{Kind: core.PartToolResult, ID: q("c"), Name: q("f"), Parts: []core.Part{image("QQ==")}})},
+		{"a result's image at the end", core.Content{Messages: user(core.Part{Kind: core.PartToolResult, ID: jsonString("c"), Name: jsonString("f"), Parts: []core.Part{image("QQ==")}})},
 			`"messages":[{"role":"tool","content":"","tool_name":"f","tool_call_id":"c"},{"role":"user","content":"","images":["QQ=="]}]`, nil},
 		{"only its own thinking", core.Content{Messages: []core.Message{say(core.RoleAssistant,
-			core.Part{Kind: core.PartReasoning, Text: q("mine"), Seal: core.Seal{Origin: core.FormatOllama, Text: q("thinking")}},
-			core.Part{Kind: core.PartReasoning, Text: q("another's"), Seal: core.Seal{Origin: core.FormatAnthropic, Text: q("sig")}}, core.Part{Kind: core.PartRefusal, Text: q("no")}),
-			say(core.RoleAssistant, core.Part{Kind: core.PartReasoning, Text: q("another's")})}},
+			core.Part{Kind: core.PartReasoning, Text: jsonString("mine"), Seal: core.Seal{Origin: core.FormatOllama, Text: jsonString("thinking")}},
+			core.Part{Kind: core.PartReasoning, Text: jsonString("another's"), Seal: core.Seal{Origin: core.FormatAnthropic, Text: jsonString("sig")}}, core.Part{Kind: core.PartRefusal, Text: jsonString("no")}),
+			say(core.RoleAssistant, core.Part{Kind: core.PartReasoning, Text: jsonString("another's")})}},
 			`"messages":[{"role":"assistant","content":"no","thinking":"mine"}]`, nil},
 		{"options", core.Content{Messages: hi, MaxOutput: core.Some[int64](9), Temperature: core.Number("0.50"), TopP: core.Number("1e-1"), TopK: core.Number("4"),
-			Seed: core.Number("7"), Frequency: core.Number("0.1"), Presence: core.Number("0.2"), Stop: []core.Quoted{q("x"), q("y")}, User: q("u"),
+			Seed: core.Number("7"), Frequency: core.Number("0.1"), Presence: core.Number("0.2"), Stop: []core.Quoted{jsonString("x"), jsonString("y")}, User: jsonString("u"),
 			Fields: map[core.Ask]string{core.AskUser: "metadata.user_id", core.AskCache: "cache_control"}, Others: []core.OtherField{{Name: "store"}}},
 			`"messages":[{"role":"user","content":"hi"}],"options":{"num_predict":9,"temperature":0.50,"top_p":1e-1,"top_k":4,"seed":7,"frequency_penalty":0.1,"presence_penalty":0.2,"stop":["x","y"]}`,
 			[]string{"store", "metadata.user_id", "cache_control"}},
-		{"a schema", core.Content{Messages: hi, Answer: core.AnswerForm{JSON: true, Schema: core.JSON(`{"type":"object"}`), Name: q("n")}},
+		{"a schema", core.Content{Messages: hi, Answer: core.AnswerForm{JSON: true, Schema: core.JSON(`{"type":"object"}`), Name: jsonString("n")}},
 			`"messages":[{"role":"user","content":"hi"}],"format":{"type":"object"}`, nil},
 		{"any JSON", core.Content{Messages: hi, Answer: core.AnswerForm{JSON: true}}, `"messages":[{"role":"user","content":"hi"}],"format":"json"`, nil},
 		{"no thinking", core.Content{Messages: hi, Reasoning: core.ReasoningWish{Effort: "none"}}, `"messages":[{"role":"user","content":"hi"}],"think":false`, nil},
@@ -131,24 +131,24 @@ func TestOllamaBuild(t *testing.T) {
 // TestOllamaCannot: what the API has no form for is an error that names it.
 func TestOllamaCannot(t *testing.T) {
 	part := func(p core.Part) core.Content {
-		return core.Content{Messages: []core.Message{{Role: core.RoleUser, At: "messages[2]", Parts: []core.Part{{Kind: core.PartText, Text: q("x")}, p}}}}
+		return core.Content{Messages: []core.Message{{Role: core.RoleUser, At: "messages[2]", Parts: []core.Part{{Kind: core.PartText, Text: jsonString("x")}, p}}}}
 	}
 	named := func(c core.Content, f core.Ask, name string) core.Content {
 		c.Fields = map[core.Ask]string{f: name}
 		return c
 	}
-	tools := []core.Tool{{Name: q("f")}}
+	tools := []core.Tool{{Name: jsonString("f")}}
 	for field, c := range map[string]core.Content{
-		"messages[2].content[1]": part(core.Part{Kind: core.PartImage, Media: core.Media{URL: q("https://x.example/y.png")}}),
+		"messages[2].content[1]": part(core.Part{Kind: core.PartImage, Media: core.Media{URL: jsonString("https://x.example/y.png")}}),
 		"contents[0].parts[0]": {Format: core.FormatGoogle, Messages: []core.Message{{Role: core.RoleUser, At: "contents[0]",
 			Parts: []core.Part{{Kind: core.PartDocument, Media: core.Media{Type: "application/pdf", Base64: []byte("QQ==")}}}}}},
 		"messages[1].content[0]": {Messages: []core.Message{{Role: core.RoleUser, At: "messages[1]", Parts: []core.Part{{Kind: core.PartAudio}}}}},
-		"messages[4].content[0]": {Messages: []core.Message{{Role: core.RoleUser, At: "messages[4]", Parts: []core.Part{{Kind: core.PartToolResult, ID: q("c"),
-			Parts: []core.Part{{Kind: core.PartImage, Media: core.Media{URL: q("https://x.example/y.png")}}}}}}}},
+		"messages[4].content[0]": {Messages: []core.Message{{Role: core.RoleUser, At: "messages[4]", Parts: []core.Part{{Kind: core.PartToolResult, ID: jsonString("c"),
+			Parts: []core.Part{{Kind: core.PartImage, Media: core.Media{URL: jsonString("https://x.example/y.png")}}}}}}}},
 		"n":           named(core.Content{Choices: 2}, core.AskChoices, "n"),
 		"logprobs":    named(core.Content{TopLogprobs: core.Some[int64](0)}, core.AskLogprobs, "logprobs"),
 		"tool_choice": named(core.Content{Tools: tools, ToolChoice: core.ToolChoice{Mode: core.ChoiceRequired}}, core.AskToolChoice, "tool_choice"),
-		"toolChoice":  named(core.Content{Tools: tools, ToolChoice: core.ToolChoice{Mode: core.ChoiceNamed, Names: []core.Quoted{q("f")}}}, core.AskToolChoice, "toolChoice"),
+		"toolChoice":  named(core.Content{Tools: tools, ToolChoice: core.ToolChoice{Mode: core.ChoiceNamed, Names: []core.Quoted{jsonString("f")}}}, core.AskToolChoice, "toolChoice"),
 		"logit_bias":  {Others: []core.OtherField{{Name: "logit_bias", Refused: true}}},
 	} {
 		var e *core.Error
@@ -323,7 +323,7 @@ func FuzzReadOllama(f *testing.F) {
 }
 
 func BenchmarkOllamaEncode(b *testing.B) {
-	long := q(strings.Repeat("a line of text, \"quoted\"\n", 20))
+	long := jsonString(strings.Repeat("a line of text, \"quoted\"\n", 20))
 	c := &core.Content{Format: core.FormatOpenAI}
 	for range 800 {
 		c.Messages = append(c.Messages, core.Message{Role: core.RoleUser, Parts: []core.Part{{Text: long}}})

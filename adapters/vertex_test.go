@@ -110,7 +110,7 @@ func TestVertexGoogleBuild(t *testing.T) {
 // TestVertexTranslated: what another format's client asks for, in the bodies of
 // Anthropic and Google.
 func TestVertexTranslated(t *testing.T) {
-	content := &core.Content{Format: core.FormatOpenAI, Messages: []core.Message{{Role: core.RoleUser, At: "messages[0]", Parts: []core.Part{{Text: q("hi")}}}},
+	content := &core.Content{Format: core.FormatOpenAI, Messages: []core.Message{{Role: core.RoleUser, At: "messages[0]", Parts: []core.Part{{Text: jsonString("hi")}}}},
 		MaxOutput: core.Some[int64](7)}
 	for _, streamed := range []bool{false, true} {
 		job := &core.Job{Format: core.FormatOpenAI, Operation: core.OpGenerate, Model: "m", Streamed: streamed}

@@ -77,13 +77,15 @@ func writeFile(c *cli.Context) error {
 	return nil
 }
 
-// references are the variables that a file names outside its comments.
+// references are the variables that a file names outside its comments, but for
+// those with a default.
 func references(text []byte) []string {
 	var names []string
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(line, "#")
 		_, rest, ok := strings.Cut(line, "${")
-		if name, _, closed := strings.Cut(rest, "}"); ok && closed && !slices.Contains(names, name) {
+		name, _, closed := strings.Cut(rest, "}")
+		if ok && closed && !strings.Contains(name, ":-") && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
