@@ -15,6 +15,8 @@ type messagesReader struct {
 	start  core.Opt[int64]
 	inner  bool // tools ran on the server, inside of this answer
 	answer core.Answer
+	event  messagesEvent // the last one
+	given  messagesEvents
 }
 
 // Split is server-sent events.
@@ -26,9 +28,11 @@ func (r *messagesReader) Read(f *core.Frame) core.Mark {
 	if len(f.Data) == 0 {
 		return 0
 	}
-	var e messagesEvent
+	e := &r.event
+	*e = messagesEvent{}
 	c := walk(f.Data)
 	if !e.read(&c) || c.end() != nil {
+		*e = messagesEvent{}
 		return r.unread(f)
 	}
 	switch e.kind {
@@ -52,7 +56,7 @@ func (r *messagesReader) Read(f *core.Frame) core.Mark {
 			r.start = r.usage.tokens().Fresh()
 		}
 	case kindBlock:
-		r.inner = r.inner || e.server
+		r.inner = r.inner || e.block.server()
 	case kindMessageDelta:
 		r.take(&e.usage)
 		r.answer.Opening = r.answer.Opening && !e.usage.output.OK
@@ -160,10 +164,11 @@ func sign(body []byte, at []int) []byte {
 
 // The types of events that say something.
 const (
-	kindOther = iota // ping, content_block_stop, whatever may come, or none
+	kindOther = iota // ping, whatever may come, or none
 	kindStart
 	kindBlock
 	kindDelta
+	kindBlockStop
 	kindMessageDelta
 	kindStop
 	kindError
@@ -172,14 +177,19 @@ const (
 // messagesEvent is what one event, or one unstreamed message, says.
 type messagesEvent struct {
 	kind                  int
-	delta                 string // a delta's type, where it counts as output
-	text, thinking, input []byte // members of that name, as they are written
-	server                bool   // a block of a tool that runs on the server
-	stop                  []byte // the stop reason, as it is written
-	failure               bool   // an error is there
-	content               bool   // a list of blocks is: a whole message
-	said                  int    // the bytes of its texts, thinking and tools' input
-	unsigned              []int  // of its thinking blocks without signature: their ends
+	delta                 string       // a delta's type, where it counts as output
+	text, thinking, input []byte       // members of that name, as they are written
+	signature             []byte       // of thinking, as it is written
+	index                 []byte       // of the block
+	block                 messagesPart // that begins
+	id, model             []byte       // of the message that begins, as they are written
+	stop                  []byte       // the stop reason, as it is written
+	stopText              core.Quoted  // the stop sequence
+	explained             []byte       // why the model declined, as it is written
+	failure               bool         // an error is there
+	content               bool         // a list of blocks is: a whole message
+	said                  int          // the bytes of its texts, thinking and tools' input
+	unsigned              []int        // of its thinking blocks without signature: their ends
 	usage                 messagesUsage
 }
 
@@ -199,8 +209,13 @@ func (e *messagesEvent) read(c *cursor) bool {
 			e.kind = eventKind(c)
 		case "delta":
 			e.readDelta(c)
+		case "index":
+			var ok bool
+			if e.index, ok = c.number(); !ok {
+				c.skip()
+			}
 		case "content_block":
-			e.readBlock(c)
+			e.block.read(c)
 		case "message":
 			// message_start holds the message; an error of a server that speaks
 			// another format may hold a text of that name.
@@ -228,17 +243,21 @@ func (e *messagesEvent) read(c *cursor) bool {
 	}
 }
 
-// readMessage reads the message inside of message_start, of which only its usage says
-// something yet.
+// readMessage reads the message inside of message_start, which has no content yet.
 func (e *messagesEvent) readMessage(c *cursor) {
 	for c.object(); ; {
 		key, ok := c.key()
 		if !ok {
 			return
 		}
-		if string(key) == "usage" {
+		switch string(key) {
+		case "usage":
 			e.usage.read(c)
-		} else {
+		case "id":
+			e.id = textOf(c)
+		case "model":
+			e.model = textOf(c)
+		default:
 			c.skip()
 		}
 	}
@@ -250,6 +269,8 @@ func eventKind(c *cursor) int {
 		return kindDelta
 	case "content_block_start":
 		return kindBlock
+	case "content_block_stop":
+		return kindBlockStop
 	case "message_start":
 		return kindStart
 	case "message_delta":
@@ -281,6 +302,8 @@ func (e *messagesEvent) readDelta(c *cursor) {
 				e.delta = "thinking_delta"
 			case "input_json_delta":
 				e.delta = "input_json_delta"
+			case "signature_delta":
+				e.delta = "signature_delta"
 			}
 		case "text":
 			e.text = textOf(c)
@@ -288,15 +311,21 @@ func (e *messagesEvent) readDelta(c *cursor) {
 			e.thinking = textOf(c)
 		case "partial_json":
 			e.input = textOf(c)
+		case "signature":
+			e.signature = textOf(c)
 		case "stop_reason":
 			e.stop = textOf(c)
+		case "stop_sequence":
+			e.stopText = quotedOf(c)
+		case "stop_details":
+			e.readDetails(c)
 		default:
 			c.skip()
 		}
 	}
 }
 
-func (e *messagesEvent) readBlock(c *cursor) {
+func (e *messagesEvent) readDetails(c *cursor) {
 	if !c.object() {
 		c.skip()
 		return
@@ -306,13 +335,10 @@ func (e *messagesEvent) readBlock(c *cursor) {
 		if !ok {
 			return
 		}
-		if string(key) != "type" {
+		if string(key) == "explanation" {
+			e.explained = textOf(c)
+		} else {
 			c.skip()
-			continue
-		}
-		switch string(textOf(c)) {
-		case "server_tool_use", "mcp_tool_use":
-			e.server = true
 		}
 	}
 }
