@@ -70,7 +70,8 @@ func serve(o command.ServeOptions) error {
 	transports := gateway.NewTransports()
 	defer transports.Close()
 	metrics := gateway.NewMetrics()
-	gw := gateway.New(gateway.Parts{Clock: clock, Log: log, Adapters: adapters.All(), Keys: keys, Book: st, Board: board, Dialer: transports, Metrics: metrics})
+	gw := gateway.New(gateway.Parts{Clock: clock, Log: log, Adapters: adapters.All(), Providers: adapters.Providers(clock), Keys: keys,
+		Book: st, Board: board, Dialer: transports, Metrics: metrics})
 	metrics.Watch(gw)
 	desk, err := control.NewDesk(control.Parts{Clock: clock, Log: log, Gateway: gw, Keys: keys, Pepper: &secrets.Pepper, AdminToken: secrets.AdminToken,
 		Vault: st, Book: st, Board: board, Spend: spend, Parse: command.Parsers(file.Path), Version: version})

@@ -188,11 +188,10 @@ func clientFormat(path string) string {
 
 // The reasons for which a case is not played yet.
 const (
-	needsTranslation = "needs translation"
-	needsNodes       = "needs nodes"
-	needsScripts     = "needs scripts"
-	needsKeyLimits   = "needs budgets and limits of keys"
-	hasStoreTest     = "cannot be seen from outside: a test of embedded/store plays it"
+	needsNodes     = "needs nodes"
+	needsScripts   = "needs scripts"
+	needsKeyLimits = "needs budgets and limits of keys"
+	hasStoreTest   = "cannot be seen from outside: a test of embedded/store plays it"
 )
 
 // notPlayedBecause tells from the case alone why it is not played; "" is played.
@@ -213,13 +212,6 @@ func (c *faultCase) notPlayedBecause() string {
 	for _, k := range c.Given.Setup.Keys {
 		if k.BudgetUSD != "" || k.RPM != "" || k.MaxParallel != "" {
 			return needsKeyLimits
-		}
-	}
-	for _, call := range c.Given.Client {
-		for _, o := range c.Given.Setup.Offers {
-			if f := clientFormat(call.Path); f != "" && f != o.Format {
-				return needsTranslation
-			}
 		}
 	}
 	return ""

@@ -24,27 +24,15 @@ import (
 // yet, or that cannot be seen from outside. notPlayedBecause says the same from
 // the case itself, and a test keeps the two together.
 var notPlayed = map[string]string{
-	"011-usage-gemini-thoughts":            needsTranslation,
-	"015-usage-openai-to-anthropic-cached": needsTranslation,
-	"025-finish-chunk-twice":               needsTranslation,
-	"031-tools-interleaved-to-anthropic":   needsTranslation,
-	"032-tool-choice-none":                 needsTranslation,
-	"033-tool-no-arguments-stream":         needsTranslation,
-	"034-empty-assistant-text":             needsTranslation,
-	"035-length-not-hidden-by-tools":       needsTranslation,
-	"036-image-data-url":                   needsTranslation,
-	"038-schema-to-gemini":                 needsTranslation,
-	"040-assistant-prefill-kept":           needsTranslation,
-	"047-budget-race":                      needsKeyLimits,
-	"048-parallel-leak-on-timeouts":        needsKeyLimits,
-	"050-key-in-error-and-log":             needsTranslation,
-	"055-worker-request-over-payload":      needsNodes,
-	"056-worker-cancel-frees-slot":         needsNodes,
-	"057-worker-dead-still-chosen":         needsNodes,
-	"058-worker-busy-taken-for-dead":       needsNodes,
-	"059-store-space-never-freed":          hasStoreTest,
-	"061-hook-endless-loop":                needsScripts,
-	"062-hook-concurrent-runtime":          needsScripts,
+	"047-budget-race":                 needsKeyLimits,
+	"048-parallel-leak-on-timeouts":   needsKeyLimits,
+	"055-worker-request-over-payload": needsNodes,
+	"056-worker-cancel-frees-slot":    needsNodes,
+	"057-worker-dead-still-chosen":    needsNodes,
+	"058-worker-busy-taken-for-dead":  needsNodes,
+	"059-store-space-never-freed":     hasStoreTest,
+	"061-hook-endless-loop":           needsScripts,
+	"062-hook-concurrent-runtime":     needsScripts,
 }
 
 // alsoExpect are checks that follow from a case's text and are not in its JSON.
