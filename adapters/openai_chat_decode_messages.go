@@ -81,16 +81,24 @@ func (m *chatTurn) read() (err *core.Error) {
 			err = m.toolCalls()
 		case "function_call":
 			err = m.oldCall()
-		case "cache_control":
-			m.cache = d.cacheHint()
+		case "cache_control", "prompt_cache_breakpoint":
+			m.cache = d.cacheHint(name)
 		case "audio":
 			return cannot(m.at+".audio", "does not keep the answers in sound of another")
 		default:
-			d.skip()
+			d.extraField("messages[].", name)
 		}
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// extraField consumes the value of a nested field that is known to no other
+// format, or to none.
+func (d *chatDecoder) extraField(list, name string) {
+	if v := d.value(); !idle(name, v) {
+		d.other(list+name, false)
 	}
 }
 
