@@ -42,10 +42,7 @@ func (d *googleDecoder) response(p *core.Part, at string) {
 		case "name":
 			p.Name = d.str(at + ".name")
 		case "response":
-			if d.peek() != '{' {
-				d.wrong(at+".response", "must be an object")
-			}
-			said.Text, p.Failed = responseText(d.value())
+			said.Text, p.Failed = d.answer(at + ".response")
 		case "parts":
 			d.list(at+".parts", func(n int) { d.responsePart(&files, fmt.Sprintf("%s.parts[%d]", at, n)) })
 		default:
@@ -72,26 +69,36 @@ func (d *googleDecoder) responsePart(files *[]core.Part, at string) {
 	})
 }
 
-// responseText is a function's response as text. By Google's reference its
-// member output or error is all that the model reads, where it has one of them
-// alone; result is what the SDKs and many callers write.
-func responseText(response []byte) (text core.Quoted, failed bool) {
-	c := walk(response)
-	if c.object() {
-		key, _ := c.key()
-		switch name := string(key); name {
-		case "output", "result", "error":
-			v := c.value()
-			if _, more := c.key(); more {
-				break
-			}
-			if failed = name == "error"; len(v) > 1 && v[0] == '"' {
-				return core.Quoted(v), failed
-			}
-			return requote(escapeJSON(v)), failed
+// answer consumes a function's response and gives it as text. By Google's
+// reference its member output or error is all that the model reads, where it has
+// one of them alone; result is what the SDKs and many callers write.
+func (d *googleDecoder) answer(at string) (text core.Quoted, failed bool) {
+	d.peek()
+	from := d.i
+	if !d.object() {
+		d.wrong(at, "must be an object")
+	}
+	var alone []byte
+	for n := 0; ; n++ {
+		key, ok := d.key()
+		if !ok {
+			break
+		}
+		name := string(key)
+		v := d.value()
+		alone = nil
+		if n == 0 && (name == "output" || name == "result" || name == "error") {
+			alone, failed = v, name == "error"
 		}
 	}
-	return requote(escapeJSON(response)), false
+	whole := d.b[from:d.i]
+	if alone == nil {
+		return requote(escapeJSON(whole)), false
+	}
+	if len(alone) > 1 && alone[0] == '"' {
+		return core.Quoted(alone), failed
+	}
+	return requote(escapeJSON(alone)), failed
 }
 
 // joinPieces joins the pieces of a model's turn: an SDK keeps a streamed answer

@@ -11,22 +11,24 @@ import (
 	"headway/core"
 )
 
-func quoted(s string) core.Quoted { return core.Quoted(`"` + s + `"`) }
+func googleQuoted(s string) core.Quoted { return core.Quoted(`"` + s + `"`) }
 
-func textPart(s string) core.Part { return core.Part{Kind: core.PartText, Text: quoted(s)} }
+func googleText(s string) core.Part { return core.Part{Kind: core.PartText, Text: googleQuoted(s)} }
 
-// turns makes messages, named as chat's are.
-func turns(all ...core.Message) []core.Message {
+// googleTurns makes messages, named as chat's are.
+func googleTurns(all ...core.Message) []core.Message {
 	for i := range all {
 		all[i].At = "messages[" + string(rune('0'+i)) + "]"
 	}
 	return all
 }
 
-func said(r core.Role, parts ...core.Part) core.Message { return core.Message{Role: r, Parts: parts} }
+func googleSaid(r core.Role, parts ...core.Part) core.Message {
+	return core.Message{Role: r, Parts: parts}
+}
 
-// sentTo is the body that Google's upstream gets of a content.
-func sentTo(t *testing.T, c *core.Content, offer *core.Offer) (body []byte, dropped []string, err error) {
+// googleSent is the body that Google's upstream gets of a content.
+func googleSent(t *testing.T, c *core.Content, offer *core.Offer) (body []byte, dropped []string, err error) {
 	t.Helper()
 	req, dropped, err := adapters.Google{}.Build(t.Context(), &core.Job{Operation: core.OpGenerate, Model: "m", Streamed: c.Streamed}, c, core.RequestHead{Path: "/v1/chat/completions"}, offer)
 	if err != nil {
@@ -41,22 +43,22 @@ func sentTo(t *testing.T, c *core.Content, offer *core.Offer) (body []byte, drop
 func TestGoogleEncode(t *testing.T) {
 	const system, user, assistant = core.RoleSystem, core.RoleUser, core.RoleAssistant
 	call := func(id, name, args string) core.Part {
-		return core.Part{Kind: core.PartToolCall, ID: quoted(id), Name: quoted(name), Arguments: core.JSON(args)}
+		return core.Part{Kind: core.PartToolCall, ID: googleQuoted(id), Name: googleQuoted(name), Arguments: core.JSON(args)}
 	}
 	result := func(id string, parts ...core.Part) core.Part {
-		return core.Part{Kind: core.PartToolResult, ID: quoted(id), Parts: parts}
+		return core.Part{Kind: core.PartToolResult, ID: googleQuoted(id), Parts: parts}
 	}
 	image := core.Part{Kind: core.PartImage, Media: core.Media{Type: "image/png", Base64: []byte("QUJD")}}
 	seal := func(origin core.Format, text, s string) core.Part {
-		p := core.Part{Kind: core.PartReasoning, Seal: core.Seal{Origin: origin, Text: quoted(s)}}
+		p := core.Part{Kind: core.PartReasoning, Seal: core.Seal{Origin: origin, Text: googleQuoted(s)}}
 		if text != "" {
-			p.Text = quoted(text)
+			p.Text = googleQuoted(text)
 		}
 		return p
 	}
-	hi := turns(said(user, textPart("hi")))
+	hi := googleTurns(googleSaid(user, googleText("hi")))
 	const hiSent = `"contents":[{"role":"user","parts":[{"text":"hi"}]}]`
-	tools := []core.Tool{{Name: quoted("f"), Description: quoted("does"), Schema: core.JSON(`{"type":"object","$defs":{"a":{"exclusiveMinimum":0}}}`)}, {Name: quoted("g")}}
+	tools := []core.Tool{{Name: googleQuoted("f"), Description: googleQuoted("does"), Schema: core.JSON(`{"type":"object","$defs":{"a":{"exclusiveMinimum":0}}}`)}, {Name: googleQuoted("g")}}
 	const toolsSent = `"tools":[{"functionDeclarations":[{"name":"f","description":"does","parametersJsonSchema":{"type":"object","$defs":{"a":{"exclusiveMinimum":0}}}},{"name":"g"}]}]`
 	fields := func(pairs ...string) map[core.Ask]string {
 		m := map[core.Ask]string{}
@@ -73,41 +75,41 @@ func TestGoogleEncode(t *testing.T) {
 		dropped     []string
 	}{
 		{"the least", "gemini-2.5-flash", core.Content{Messages: hi}, `{` + hiSent + `}`, nil},
-		{"system text first and between", "gemini-2.5-flash", core.Content{Messages: turns(said(system, textPart(`be\n`), textPart("")), said(system, textPart("brief")), said(user, textPart("a")), said(system, textPart("now")), said(user, textPart("b")), said(assistant, textPart("c"), textPart("")), said(system, textPart("end")))},
+		{"system text first and between", "gemini-2.5-flash", core.Content{Messages: googleTurns(googleSaid(system, googleText(`be\n`), googleText("")), googleSaid(system, googleText("brief")), googleSaid(user, googleText("a")), googleSaid(system, googleText("now")), googleSaid(user, googleText("b")), googleSaid(assistant, googleText("c"), googleText("")), googleSaid(system, googleText("end")))},
 			`{"systemInstruction":{"parts":[{"text":"be\n"},{"text":"brief"}]},"contents":[{"role":"user","parts":[{"text":"a"},{"text":"<system>\nnow\n</system>"},{"text":"b"}]},{"role":"model","parts":[{"text":"c"}]},{"role":"user","parts":[{"text":"<system>\nend\n</system>"}]}]}`, nil},
-		{"nothing but system text", "gemini-2.5-flash", core.Content{Messages: turns(said(system, textPart("be brief")))}, `{"contents":[{"role":"user","parts":[{"text":"be brief"}]}]}`, nil},
-		{"an answer begun, and an empty turn", "gemini-2.5-flash", core.Content{Messages: turns(said(user, textPart("list")), said(assistant, textPart("")), said(user, textPart("three")), said(assistant, textPart("1.")))},
+		{"nothing but system text", "gemini-2.5-flash", core.Content{Messages: googleTurns(googleSaid(system, googleText("be brief")))}, `{"contents":[{"role":"user","parts":[{"text":"be brief"}]}]}`, nil},
+		{"an answer begun, and an empty turn", "gemini-2.5-flash", core.Content{Messages: googleTurns(googleSaid(user, googleText("list")), googleSaid(assistant, googleText("")), googleSaid(user, googleText("three")), googleSaid(assistant, googleText("1.")))},
 			`{"contents":[{"role":"user","parts":[{"text":"list"}]},{"role":"user","parts":[{"text":"three"}]},{"role":"model","parts":[{"text":"1."}]}]}`, nil},
-		{"files", "gemini-2.5-flash", core.Content{Messages: turns(said(user, textPart("see"), image, core.Part{Kind: core.PartImage, Media: core.Media{URL: quoted("https://x.example/a.webp"), Detail: "low"}},
-			core.Part{Kind: core.PartDocument, Media: core.Media{Type: "application/pdf", URL: quoted("https://x.example/d")}}, core.Part{Kind: core.PartAudio, Media: core.Media{Type: "audio/wav", Base64: []byte("QQ==")}}))},
+		{"files", "gemini-2.5-flash", core.Content{Messages: googleTurns(googleSaid(user, googleText("see"), image, core.Part{Kind: core.PartImage, Media: core.Media{URL: googleQuoted("https://x.example/a.webp"), Detail: "low"}},
+			core.Part{Kind: core.PartDocument, Media: core.Media{Type: "application/pdf", URL: googleQuoted("https://x.example/d")}}, core.Part{Kind: core.PartAudio, Media: core.Media{Type: "audio/wav", Base64: []byte("QQ==")}}))},
 			`{"contents":[{"role":"user","parts":[{"text":"see"},{"inlineData":{"mimeType":"image/png","data":"QUJD"}},{"fileData":{"mimeType":"image/webp","fileUri":"https://x.example/a.webp"}},{"fileData":{"mimeType":"application/pdf","fileUri":"https://x.example/d"}},{"inlineData":{"mimeType":"audio/wav","data":"QQ=="}}]}]}`, []string{"detail"}},
-		{"calls and results", "gemini-2.5-flash", core.Content{Messages: turns(said(user, textPart("go")), said(assistant, textPart(""), call("c1", "f", `{"a":{"b":1}}`), call("c2", "g", "")),
-			said(user, result("c2", textPart("one"), textPart("two"))), said(user, core.Part{Kind: core.PartToolResult, ID: quoted("c1"), Failed: true, Parts: []core.Part{textPart("no"), image}}), said(user, textPart("well?"))), Tools: tools},
+		{"calls and results", "gemini-2.5-flash", core.Content{Messages: googleTurns(googleSaid(user, googleText("go")), googleSaid(assistant, googleText(""), call("c1", "f", `{"a":{"b":1}}`), call("c2", "g", "")),
+			googleSaid(user, result("c2", googleText("one"), googleText("two"))), googleSaid(user, core.Part{Kind: core.PartToolResult, ID: googleQuoted("c1"), Failed: true, Parts: []core.Part{googleText("no"), image}}), googleSaid(user, googleText("well?"))), Tools: tools},
 			`{"contents":[{"role":"user","parts":[{"text":"go"}]},{"role":"model","parts":[{"functionCall":{"id":"c1","name":"f","args":{"a":{"b":1}}}},{"functionCall":{"id":"c2","name":"g","args":{}}}]},
 			{"role":"user","parts":[{"functionResponse":{"id":"c2","name":"g","response":{"output":"one\ntwo"}}},{"functionResponse":{"id":"c1","name":"f","response":{"error":"no"}}},{"inlineData":{"mimeType":"image/png","data":"QUJD"}},{"text":"well?"}]}],` + toolsSent + `}`, nil},
-		{"an image of a tool, where the model takes it there", "gemini-3-pro", core.Content{Messages: turns(said(user, textPart("go")), said(assistant, call("c1", "f", `{}`), call("c2", "f", `{}`)), said(user, result("c1", image), result("c2", textPart("x"))), said(assistant, call("c3", "f", "{}")))},
+		{"an image of a tool, where the model takes it there", "gemini-3-pro", core.Content{Messages: googleTurns(googleSaid(user, googleText("go")), googleSaid(assistant, call("c1", "f", `{}`), call("c2", "f", `{}`)), googleSaid(user, result("c1", image), result("c2", googleText("x"))), googleSaid(assistant, call("c3", "f", "{}")))},
 			`{"contents":[{"role":"user","parts":[{"text":"go"}]},{"role":"model","parts":[{"functionCall":{"id":"c1","name":"f","args":{}},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"id":"c2","name":"f","args":{}}}]},
 			{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"f","response":{"output":""},"parts":[{"inlineData":{"mimeType":"image/png","data":"QUJD"}}]}},{"functionResponse":{"id":"c2","name":"f","response":{"output":"x"}}}]},
 			{"role":"model","parts":[{"functionCall":{"id":"c3","name":"f","args":{}},"thoughtSignature":"skip_thought_signature_validator"}]}]}`, nil},
-		{"seals of Google's and of others", "models/gemini-3.1-pro-preview", core.Content{Messages: turns(said(user, textPart("go")), said(assistant, seal("anthropic", "hm", "x"), seal("google", "so", "c2ln"), textPart("I call"), call("c1", "f", `{}`), call("c2", "f", `{}`)),
-			said(user, result("c1"), result("c2")), said(assistant, seal("google", "", "YQ=="), seal("google", "", "Yg=="), textPart("done"), seal("openai", "", "z")))},
+		{"seals of Google's and of others", "models/gemini-3.1-pro-preview", core.Content{Messages: googleTurns(googleSaid(user, googleText("go")), googleSaid(assistant, seal("anthropic", "hm", "x"), seal("google", "so", "c2ln"), googleText("I call"), call("c1", "f", `{}`), call("c2", "f", `{}`)),
+			googleSaid(user, result("c1"), result("c2")), googleSaid(assistant, seal("google", "", "YQ=="), seal("google", "", "Yg=="), googleText("done"), seal("openai", "", "z")))},
 			`{"contents":[{"role":"user","parts":[{"text":"go"}]},{"role":"model","parts":[{"text":"so","thought":true},{"text":"I call"},{"functionCall":{"id":"c1","name":"f","args":{}},"thoughtSignature":"c2ln"},{"functionCall":{"id":"c2","name":"f","args":{}}}]},
 			{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"f","response":{"output":""}}},{"functionResponse":{"id":"c2","name":"f","response":{"output":""}}}]},
 			{"role":"model","parts":[{"text":"","thoughtSignature":"YQ=="},{"text":"done"},{"text":"","thoughtSignature":"Yg=="}]}]}`, nil},
 		{"settings", "gemini-2.5-pro", core.Content{Messages: hi, MaxOutput: core.Some[int64](100), Choices: 3, Temperature: core.Number("0.20"), TopP: core.Number("1e-1"), TopK: core.Number("7"), Seed: core.Number("42"), Frequency: core.Number("0.5"), Presence: core.Number("-1"),
-			Stop: []core.Quoted{quoted("a"), quoted(`\n`)}, Answer: core.AnswerForm{JSON: true, Schema: core.JSON(`{"$schema":"x","exclusiveMinimum":0}`), Name: quoted("n"), Strict: core.Some(true)}},
+			Stop: []core.Quoted{googleQuoted("a"), googleQuoted(`\n`)}, Answer: core.AnswerForm{JSON: true, Schema: core.JSON(`{"$schema":"x","exclusiveMinimum":0}`), Name: googleQuoted("n"), Strict: core.Some(true)}},
 			`{` + hiSent + `,"generationConfig":{"maxOutputTokens":100,"candidateCount":3,"temperature":0.20,"topP":1e-1,"topK":7,"seed":42,"presencePenalty":-1,"frequencyPenalty":0.5,"stopSequences":["a","\n"],"responseMimeType":"application/json","responseJsonSchema":{"$schema":"x","exclusiveMinimum":0}}}`, nil},
 		{"JSON of any form", "gemini-2.5-pro", core.Content{Messages: hi, Answer: core.AnswerForm{JSON: true}}, `{` + hiSent + `,"generationConfig":{"responseMimeType":"application/json"}}`, nil},
-		{"what only decorates", "gemini-2.5-pro", core.Content{Messages: turns(said(system, core.Part{Kind: core.PartText, Text: quoted("s"), Cache: "1h"}), said(user, textPart("hi"))), User: quoted("u"), OneTool: true, Seed: core.Number("5000000000"),
-			Tools: []core.Tool{{Name: quoted("f"), Strict: core.Some(true), Cache: "5m"}}, Fields: fields("user", "metadata.user_id", "one_tool", "tool_choice.disable_parallel_tool_use", "cache_hint", "cache_control", "seed", "seed"),
+		{"what only decorates", "gemini-2.5-pro", core.Content{Messages: googleTurns(googleSaid(system, core.Part{Kind: core.PartText, Text: googleQuoted("s"), Cache: "1h"}), googleSaid(user, googleText("hi"))), User: googleQuoted("u"), OneTool: true, Seed: core.Number("5000000000"),
+			Tools: []core.Tool{{Name: googleQuoted("f"), Strict: core.Some(true), Cache: "5m"}}, Fields: fields("user", "metadata.user_id", "one_tool", "tool_choice.disable_parallel_tool_use", "cache_hint", "cache_control", "seed", "seed"),
 			Others: []core.OtherField{{Name: "store"}}},
 			`{"systemInstruction":{"parts":[{"text":"s"}]},` + hiSent + `,"tools":[{"functionDeclarations":[{"name":"f"}]}]}`, []string{"store", "cache_control", "strict", "metadata.user_id", "tool_choice.disable_parallel_tool_use", "seed"}},
 		{"tools and the choice of none", "gemini-2.5-pro", core.Content{Messages: hi, Tools: tools, ToolChoice: core.ToolChoice{Mode: core.ChoiceNone}}, `{` + hiSent + `,` + toolsSent + `,"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}}`, nil},
 		{"auto", "gemini-2.5-pro", core.Content{Messages: hi, Tools: tools, ToolChoice: core.ToolChoice{Mode: core.ChoiceAuto}}, `{` + hiSent + `,` + toolsSent + `,"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}}}`, nil},
 		{"any", "gemini-2.5-pro", core.Content{Messages: hi, Tools: tools, ToolChoice: core.ToolChoice{Mode: core.ChoiceRequired}}, `{` + hiSent + `,` + toolsSent + `,"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}}`, nil},
-		{"a certain one", "gemini-2.5-pro", core.Content{Messages: hi, Tools: tools, ToolChoice: core.ToolChoice{Mode: core.ChoiceNamed, Names: []core.Quoted{quoted("g")}}}, `{` + hiSent + `,` + toolsSent + `,"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["g"]}}}`, nil},
+		{"a certain one", "gemini-2.5-pro", core.Content{Messages: hi, Tools: tools, ToolChoice: core.ToolChoice{Mode: core.ChoiceNamed, Names: []core.Quoted{googleQuoted("g")}}}, `{` + hiSent + `,` + toolsSent + `,"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["g"]}}}`, nil},
 	} {
-		got, dropped, err := sentTo(t, &c.content, offerOf(core.FormatGoogle, c.model))
+		got, dropped, err := googleSent(t, &c.content, offerOf(core.FormatGoogle, c.model))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -119,7 +121,7 @@ func TestGoogleEncode(t *testing.T) {
 
 	// Vertex knows no ids.
 	vertex := offerOf(core.FormatVertexGoogle, "gemini-2.5-pro")
-	got, _, err := sentTo(t, &core.Content{Messages: turns(said(user, textPart("go")), said(assistant, call("c1", "f", `{}`)), said(user, result("c1", textPart("x"))))}, vertex)
+	got, _, err := googleSent(t, &core.Content{Messages: googleTurns(googleSaid(user, googleText("go")), googleSaid(assistant, call("c1", "f", `{}`)), googleSaid(user, result("c1", googleText("x"))))}, vertex)
 	if err != nil || strings.Contains(string(got), `"id"`) || !strings.Contains(string(got), `{"functionResponse":{"name":"f","response":{"output":"x"}}}`) {
 		t.Errorf("to Vertex: %s %v", got, err)
 	}
@@ -157,8 +159,8 @@ func TestGoogleThinking(t *testing.T) {
 		{"gemini-2.0-flash", core.ReasoningWish{Effort: "none"}, ``, false},
 		{"gemma-3-27b-it", core.ReasoningWish{Effort: "low"}, ``, true},
 	} {
-		content := &core.Content{Messages: turns(said(core.RoleUser, textPart("hi"))), Reasoning: c.wish, Fields: map[core.Ask]string{core.AskReasoning: "reasoning_effort"}}
-		got, dropped, err := sentTo(t, content, offerOf(core.FormatGoogle, c.model))
+		content := &core.Content{Messages: googleTurns(googleSaid(core.RoleUser, googleText("hi"))), Reasoning: c.wish, Fields: map[core.Ask]string{core.AskReasoning: "reasoning_effort"}}
+		got, dropped, err := googleSent(t, content, offerOf(core.FormatGoogle, c.model))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +176,7 @@ func TestGoogleThinking(t *testing.T) {
 }
 
 func TestGoogleCannot(t *testing.T) {
-	hi := turns(said(core.RoleUser, textPart("hi")))
+	hi := googleTurns(googleSaid(core.RoleUser, googleText("hi")))
 	for _, c := range []struct {
 		name    string
 		content core.Content
@@ -184,11 +186,11 @@ func TestGoogleCannot(t *testing.T) {
 		{"six stops", core.Content{Messages: hi, Stop: make([]core.Quoted, 6), Fields: map[core.Ask]string{core.AskStop: "stop_sequences"}}, "stop_sequences"},
 		{"nine answers", core.Content{Messages: hi, Choices: 9, Fields: map[core.Ask]string{core.AskChoices: "n"}}, "n"},
 		{"what changes the meaning", core.Content{Messages: hi, Others: []core.OtherField{{Name: "logit_bias", Refused: true}}}, "logit_bias"},
-		{"an image of no known type", core.Content{Messages: turns(said(core.RoleUser, textPart("see"), core.Part{Kind: core.PartImage, Media: core.Media{URL: quoted("https://x.example/i?id=1.png")}}))}, "messages[0].content[1]"},
-		{"an image for the system", core.Content{Messages: turns(said(core.RoleSystem, core.Part{Kind: core.PartImage, Media: core.Media{Type: "image/png", Base64: []byte("QQ==")}}), said(core.RoleUser, textPart("x")))}, "messages[0].content[0]"},
-		{"a result of no call", core.Content{Messages: turns(said(core.RoleUser, core.Part{Kind: core.PartToolResult, ID: quoted("c")}))}, "messages[0].content[0]"},
+		{"an image of no known type", core.Content{Messages: googleTurns(googleSaid(core.RoleUser, googleText("see"), core.Part{Kind: core.PartImage, Media: core.Media{URL: googleQuoted("https://x.example/i?id=1.png")}}))}, "messages[0].content[1]"},
+		{"an image for the system", core.Content{Messages: googleTurns(googleSaid(core.RoleSystem, core.Part{Kind: core.PartImage, Media: core.Media{Type: "image/png", Base64: []byte("QQ==")}}), googleSaid(core.RoleUser, googleText("x")))}, "messages[0].content[0]"},
+		{"a result of no call", core.Content{Messages: googleTurns(googleSaid(core.RoleUser, core.Part{Kind: core.PartToolResult, ID: googleQuoted("c")}))}, "messages[0].content[0]"},
 	} {
-		_, _, err := sentTo(t, &c.content, offerOf(core.FormatGoogle, "gemini-2.5-flash"))
+		_, _, err := googleSent(t, &c.content, offerOf(core.FormatGoogle, "gemini-2.5-flash"))
 		if mistake(t, c.name, err, c.param); c.name != "a result of no call" {
 			if e := (*core.Error)(nil); errors.As(err, &e) && e.Code != "unsupported_field" {
 				t.Errorf("%s: code %q", c.name, e.Code)
@@ -200,7 +202,7 @@ func TestGoogleCannot(t *testing.T) {
 func TestGoogleBuildsTranslated(t *testing.T) {
 	for streamed, want := range map[bool]string{true: "https://api.example/v1beta/models/gemini-9:streamGenerateContent?alt=sse", false: "https://api.example/v1beta/models/gemini-9:generateContent"} {
 		job := &core.Job{Operation: core.OpGenerate, Model: "m", Streamed: streamed}
-		content := &core.Content{Messages: turns(said(core.RoleUser, textPart("hi"))), Streamed: streamed}
+		content := &core.Content{Messages: googleTurns(googleSaid(core.RoleUser, googleText("hi"))), Streamed: streamed}
 		req, _, err := adapters.Google{}.Build(t.Context(), job, content, core.RequestHead{Path: "/v1/messages"}, offerOf(core.FormatGoogle, "gemini-9"))
 		if err != nil || req.URL.String() != want || req.Header.Get("X-Goog-Api-Key") != "sk-own" {
 			t.Errorf("%v goes to %v, %v", streamed, req, err)

@@ -37,11 +37,12 @@ func (v *googleSpeech) event(e *core.Event) {
 		if len(e.Text) == 0 {
 			return
 		}
-		v.ownSeal()
 		v.ready(false)
+		v.ownSeal()
 		v.words(e.Text, e.Kind == core.EventReasoning)
 		v.refused = v.refused || e.Kind == core.EventRefusal
 	case core.EventSeal:
+		v.ready(false)
 		v.ownSeal()
 		v.seal = &core.Seal{Origin: e.Seal.Origin, Text: bytes.Clone(e.Seal.Text), ID: bytes.Clone(e.Seal.ID), Encrypted: e.Seal.Encrypted}
 		if v.last == core.EventReasoning {
@@ -147,8 +148,8 @@ func (v *googleSpeech) ready(all bool) {
 
 // end writes the candidate's last parts and why it ended.
 func (v *googleSpeech) end(dst []byte) []byte {
-	v.ownSeal()
 	v.ready(true)
+	v.ownSeal()
 	if len(v.parts.b) == 0 {
 		v.parts.raw([]byte(`{"text":""}`)) // SDKs and agents look for a part
 	}
