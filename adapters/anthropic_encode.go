@@ -12,6 +12,7 @@ import (
 type messagesBody struct {
 	text
 	content *core.Content
+	own     core.Format // whose seals are sent back
 	dropped []string
 	model   claudeModel
 	turns   []turn
@@ -32,7 +33,7 @@ const (
 // encode writes the request for a provider of format anthropic. Bedrock's
 // InvokeModel and Vertex take the same, but for model and stream.
 func (Anthropic) encode(c *core.Content, offer *core.Offer) (body []byte, dropped []string, err error) {
-	e := messagesBody{content: c, model: claudeOf(upstreamModel(offer))}
+	e := messagesBody{content: c, own: core.FormatAnthropic, model: claudeOf(upstreamModel(offer))}
 	if !e.model.known {
 		e.model = claudeOf(string(offer.Model)) // the name there may be that of a deployment
 	}

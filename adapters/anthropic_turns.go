@@ -74,7 +74,7 @@ func (e *messagesBody) gather(messages []core.Message) bool {
 			p := &m.Parts[j]
 			switch {
 			case (p.Kind == core.PartText || p.Kind == core.PartRefusal) && isBlank(p.Text),
-				p.Kind == core.PartReasoning && p.Seal.Origin != core.FormatAnthropic:
+				p.Kind == core.PartReasoning && p.Seal.Origin != e.own:
 				continue
 			}
 			if n := len(e.turns); n == 0 || e.turns[n-1].role != role {
