@@ -3,7 +3,6 @@ package adapters
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"headway/core"
@@ -45,58 +44,26 @@ type maker uint8
 const (
 	makerOther maker = iota
 	makerAnthropic
-	makerAmazon // Nova
+	makerNova
+	makerNova2
 	makerOpenAI // gpt-oss
 	makerMistral
 )
 
-// converseModel is what is known of a model by its name.
-type converseModel struct {
-	maker maker
-	// version of a Claude, 406 for 4.6; of a Nova, 200 for 2; 0 where unknown.
-	version int
-}
-
-// modelOf reads the names of an offer: the provider's may be an ARN that says
+// makerOf reads the names of an offer: the provider's may be an ARN that says
 // nothing.
-func modelOf(offer *core.Offer) (m converseModel) {
+func makerOf(offer *core.Offer) maker {
 	name := strings.ToLower(upstreamModel(offer) + " " + string(offer.Model))
-	switch {
-	case strings.Contains(name, "claude"):
-		_, rest, _ := strings.Cut(name, "claude-")
-		m = converseModel{makerAnthropic, versionIn(rest)}
-	case strings.Contains(name, "anthropic"):
-		m.maker = makerAnthropic
-	case strings.Contains(name, "nova-"):
-		_, rest, _ := strings.Cut(name, "nova-")
-		m = converseModel{makerAmazon, versionIn(rest)}
-	case strings.Contains(name, "gpt-oss"):
-		m.maker = makerOpenAI
-	case strings.Contains(name, "mistral"):
-		m.maker = makerMistral
+	for _, m := range [...]struct {
+		word string
+		maker
+	}{{"claude", makerAnthropic}, {"nova-2", makerNova2}, {"nova", makerNova}, {"gpt-oss", makerOpenAI}, {"mistral", makerMistral}} {
+		if strings.Contains(name, m.word) {
+			return m.maker
+		}
 	}
-	return m
+	return makerOther
 }
 
-// versionIn reads the first version in a name such as opus-4-6-v1 or
-// 3-7-sonnet-20250219.
-func versionIn(name string) int {
-	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '.' || r == ':' || r == ' ' })
-	for i, w := range words {
-		major, err := strconv.Atoi(w)
-		if err != nil || major > 99 {
-			continue
-		}
-		minor := 0
-		if i+1 < len(words) {
-			if n, err := strconv.Atoi(words[i+1]); err == nil && n < 100 {
-				minor = n
-			}
-		}
-		return 100*major + minor
-	}
-	return 0
-}
-
-// caches tells whether the model takes marks for the cache.
-func (m converseModel) caches() bool { return m.maker == makerAnthropic || m.maker == makerAmazon }
+// caches tells whether its models take marks for the cache.
+func (m maker) caches() bool { return m == makerAnthropic || m == makerNova || m == makerNova2 }

@@ -1,36 +1,44 @@
 package adapters
 
 import (
+	"slices"
 	"strconv"
 
 	"headway/core"
 )
 
-// converseBody is a request of Converse while it is written.
+// converseBody is a request of Converse while it is written. Its turns and what a
+// Claude may be asked are those of a request of Anthropic's own format.
 type converseBody struct {
-	text
-	content *core.Content
-	model   converseModel
-	dropped []string
+	messagesBody
+	maker maker
 
-	role     string         // of the turn that is open
-	names    map[string]int // of documents
-	used     []core.Quoted  // tools of calls in earlier turns
-	extra    text           // members of additionalModelRequestFields
-	thinking bool           // the model is made to think
-	silent   bool           // no tool may be called
+	names map[string]int // of documents
+	used  []core.Quoted  // tools of calls in earlier turns
+	extra text           // members of additionalModelRequestFields
 }
 
 // encode writes a request of Converse.
 func (Converse) encode(c *core.Content, offer *core.Offer) (body []byte, dropped []string, err error) {
-	e := converseBody{content: c, model: modelOf(offer)}
-	e.b = make([]byte, 0, sizeOf(c))
-	if err := others(c, &e.dropped); err != nil {
+	e := converseBody{messagesBody: messagesBody{content: c, own: core.FormatConverse}, maker: makerOf(offer)}
+	if e.maker == makerAnthropic {
+		e.model = claudeOf(upstreamModel(offer))
+		if !e.model.known {
+			e.model = claudeOf(string(offer.Model))
+		}
+	}
+	if err := e.refuse(); err != nil {
 		return nil, nil, err
 	}
+	e.b = make([]byte, 0, messagesSize(c))
 	e.open('{')
-	for _, step := range []func() error{e.refuse, e.messages, e.tools, e.output, e.inference} {
-		if err := step(); err != nil {
+	system := e.arrange()
+	e.wish(offer)
+	for _, part := range []func() error{
+		func() error { return e.system(system) },
+		e.messages, e.tools, e.output, e.inference,
+	} {
+		if err := part(); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -55,6 +63,9 @@ func (e *converseBody) extraKey(name string) {
 // refuse deals with what the format has no place for and no other step sees.
 func (e *converseBody) refuse() error {
 	c := e.content
+	if err := others(c, &e.dropped); err != nil {
+		return err
+	}
 	for _, f := range []struct {
 		asked bool
 		field core.Ask
@@ -67,7 +78,7 @@ func (e *converseBody) refuse() error {
 		{len(c.Frequency) > 0, core.AskFrequency, "has no such penalty"},
 		{len(c.Presence) > 0, core.AskPresence, "has no such penalty"},
 		{c.OneTool && len(c.Tools) > 0, core.AskOneTool, "cannot be held to one tool call"},
-		{c.Fields[core.AskCache] != "" && !e.model.caches(), core.AskCache, "takes no marks for this model's cache"},
+		{c.Fields[core.AskCache] != "" && !e.maker.caches(), core.AskCache, "takes no marks for this model's cache"},
 	} {
 		if f.asked {
 			if err := refuseOrDrop(c, f.field, &e.dropped, f.why); err != nil {
@@ -78,23 +89,24 @@ func (e *converseBody) refuse() error {
 	return nil
 }
 
-// tools writes the tools, and which of them must be called.
+// tools writes the tools, and which of them must be called. The format has no way
+// to say that none may be but to offer none, and wants some where earlier turns
+// called some.
 func (e *converseBody) tools() error {
 	c := e.content
-	e.silent = c.ToolChoice.Mode == core.ChoiceNone || len(c.Tools) == 0
-	if e.silent {
-		// The format has no way to say that no tool may be called but to offer none,
-		// and wants some where earlier turns called some.
-		if len(e.used) == 0 {
-			return nil
-		}
-		if e.model.maker == makerAnthropic {
-			e.extraKey("tool_choice")
-			e.extra.b = append(e.extra.b, `{"type":"none"}`...)
-		} else if c.ToolChoice.Mode == core.ChoiceNone {
-			if err := refuseOrDrop(c, core.AskToolChoice, &e.dropped, "offers tools in a conversation that has called some"); err != nil {
-				return err
-			}
+	none := c.ToolChoice.Mode == core.ChoiceNone
+	switch {
+	case len(c.Tools) == 0 && e.forced():
+		return refuseOrDrop(c, core.AskToolChoice, &e.dropped, "needs tools to choose from")
+	case !none && len(c.Tools) > 0:
+	case len(e.used) == 0:
+		return nil
+	case e.maker == makerAnthropic:
+		e.extraKey("tool_choice")
+		e.extra.b = append(e.extra.b, `{"type":"none"}`...)
+	case none:
+		if err := refuseOrDrop(c, core.AskToolChoice, &e.dropped, "offers tools in a conversation that has called some"); err != nil {
+			return err
 		}
 	}
 	e.key("toolConfig")
@@ -103,14 +115,14 @@ func (e *converseBody) tools() error {
 	e.open('[')
 	for i := range c.Tools {
 		t := &c.Tools[i]
-		if n := len(c.ToolChoice.Names); (n > 1 || n == 1 && c.ToolChoice.Mode != core.ChoiceNamed) && !oneOf(c.ToolChoice.Names, t.Name) {
+		if !e.offered(t) {
 			continue
 		}
 		if t.Strict.V {
-			drop(&e.dropped, "strict") // what knows no such promise refuses the word
+			drop(&e.dropped, t.At+".strict") // a model that knows no such promise refuses the word
 		}
 		e.tool(t.Name, t.Description, t.Schema)
-		if t.Cache != "" && e.model.maker == makerAnthropic {
+		if t.Cache != "" && e.maker == makerAnthropic {
 			e.cachePoint(t.Cache)
 		}
 	}
@@ -120,9 +132,7 @@ func (e *converseBody) tools() error {
 		}
 	}
 	e.close(']')
-	if !e.silent {
-		e.toolChoice()
-	}
+	e.toolChoice()
 	e.close('}')
 	return nil
 }
@@ -133,15 +143,12 @@ func (e *converseBody) tool(name, description core.Quoted, schema core.JSON) {
 	e.key("toolSpec")
 	e.open('{')
 	e.member("name", name)
-	if !blank(description) { // an empty one is refused
+	if !isBlank(description) { // an empty one is refused
 		e.member("description", description)
 	}
 	e.key("inputSchema")
 	e.open('{')
-	if len(schema) == 0 {
-		schema = core.JSON(`{"type":"object","properties":{}}`)
-	}
-	e.member("json", schema)
+	e.member("json", inputSchema(schema))
 	e.close('}')
 	e.close('}')
 	e.close('}')
@@ -169,71 +176,65 @@ func (e *converseBody) toolChoice() {
 
 // output writes the form of the answer, and how much a newer Claude thinks.
 func (e *converseBody) output() error {
-	a := e.content.Answer
-	if a.JSON && len(a.Schema) == 0 {
-		if err := refuseOrDrop(e.content, core.AskAnswer, &e.dropped, "writes JSON by a schema alone"); err != nil {
-			return err
+	form := &e.content.Answer
+	var schema core.JSON
+	if form.JSON {
+		if form.Schema == nil {
+			return refuseOrDrop(e.content, core.AskAnswer, &e.dropped, "needs a schema for an answer in JSON")
 		}
-	}
-	effort := e.reason()
-	if len(a.Schema) == 0 && effort == "" {
+		var ok bool
+		if schema, ok = closedSchema(form.Schema); !ok {
+			return refuseOrDrop(e.content, core.AskAnswer, &e.dropped, "takes no schema whose objects have members of any name")
+		}
+	} else if e.effort == "" {
 		return nil
 	}
 	e.key("outputConfig")
 	e.open('{')
-	if effort != "" {
+	if e.effort != "" {
 		e.key("effort")
-		e.str(effort)
+		e.str(e.effort)
 	}
-	if len(a.Schema) > 0 {
+	if schema != nil {
 		e.key("textFormat")
-		e.open('{')
-		e.key("type")
-		e.str("json_schema")
-		e.key("structure")
-		e.open('{')
-		e.key("jsonSchema")
-		e.open('{')
-		e.key("schema") // JSON in a string
-		e.inner(escapeJSON(a.Schema))
-		if !blank(a.Name) {
-			e.member("name", a.Name)
+		e.b = append(e.b, `{"type":"json_schema","structure":{"jsonSchema":{"schema":`...)
+		e.inner(escapeJSON(schema)) // JSON in a string
+		if !isBlank(form.Name) {
+			e.member("name", form.Name)
 		}
-		e.close('}')
-		e.close('}')
-		e.close('}')
+		e.b = append(e.b, "}}}"...)
 	}
 	e.close('}')
 	return nil
 }
 
-// inference writes limits and sampling.
+// inference writes limits and sampling. A temperature over 1, the most that there
+// is, is sent as 1.
 func (e *converseBody) inference() error {
 	c := e.content
 	temperature, topP, topK := c.Temperature, c.TopP, c.TopK
-	if e.model.maker == makerAnthropic {
-		without := func(n *core.Number, field core.Ask, why string) error {
-			if len(*n) == 0 {
-				return nil
-			}
-			*n = nil
-			return refuseOrDrop(c, field, &e.dropped, why)
-		}
-		if e.thinking || e.model.version >= 407 {
-			const why = "sets the sampling of this model itself"
-			for _, err := range []error{without(&temperature, core.AskTemperature, why), without(&topP, core.AskTopP, why), without(&topK, core.AskTopK, why)} {
-				if err != nil {
-					return err
-				}
-			}
-		} else if len(temperature) > 0 && e.model.version > 400 {
-			if err := without(&topP, core.AskTopP, "takes one of temperature and top_p"); err != nil {
-				return err
-			}
-		}
-	}
 	if f, err := strconv.ParseFloat(string(temperature), 64); err == nil && f > 1 {
-		temperature = core.Number("1") // its scale ends there
+		temperature = core.Number("1")
+		e.leave(core.AskTemperature)
+	}
+	if e.maker == makerAnthropic {
+		off := e.thinks || !e.model.samples()
+		without := func(n *core.Number, ask core.Ask) {
+			if *n != nil {
+				*n = nil
+				e.leave(ask)
+			}
+		}
+		if off {
+			without(&temperature, core.AskTemperature)
+			without(&topK, core.AskTopK)
+		}
+		if off || temperature != nil && e.model.oneSampler() {
+			without(&topP, core.AskTopP)
+		}
+		if slices.ContainsFunc(c.Stop, isBlank) {
+			return refuseOrDrop(c, core.AskStop, &e.dropped, "takes no stop sequence of white space alone")
+		}
 	}
 	e.key("inferenceConfig")
 	e.open('{')
@@ -253,15 +254,15 @@ func (e *converseBody) inference() error {
 	if len(topK) == 0 {
 		return nil
 	}
-	switch e.model.maker {
+	switch e.maker {
 	case makerAnthropic, makerMistral:
 		e.extraKey("top_k")
 		e.extra.raw(topK)
-	case makerAmazon:
+	case makerNova, makerNova2:
 		e.extraKey("inferenceConfig")
 		e.extra.b = append(append(append(e.extra.b, `{"topK":`...), topK...), '}')
 	default:
-		return refuseOrDrop(c, core.AskTopK, &e.dropped, "has no such limit for this model")
+		e.leave(core.AskTopK)
 	}
 	return nil
 }

@@ -9,46 +9,19 @@ import (
 	"headway/core"
 )
 
-// messages writes the leading system messages apart and the others as turns of
-// user and assistant, which must take turns: successive messages of one are one.
-func (e *converseBody) messages() error {
-	all := e.content.Messages
-	lead := 0
-	for lead < len(all) && all[lead].Role == core.RoleSystem {
-		lead++
-	}
-	if lead == len(all) && lead > 0 {
-		lead-- // something must be asked
-	}
-	if err := e.system(all[:lead]); err != nil {
-		return err
-	}
-	e.key("messages")
-	e.open('[')
-	for i := lead; i < len(all); i++ {
-		if err := e.message(&all[i], len(all) == lead+1); err != nil {
-			return err
-		}
-	}
-	e.turn("")
-	e.close(']')
-	return nil
-}
-
-// system writes the system's text.
+// system writes the leading system messages.
 func (e *converseBody) system(all []core.Message) error {
 	open := false
 	for i := range all {
 		m := &all[i]
 		for j := range m.Parts {
-			p := &m.Parts[j]
-			if p.Kind != core.PartText {
-				return cannot(partAt(e.content, m, j), "takes text alone from the system")
-			}
-			if blank(p.Text) {
+			p := turnPart{&m.Parts[j], m, j}
+			switch {
+			case p.Kind != core.PartText:
+				return cannot(p.place(), "takes only text from the system")
+			case isBlank(p.Text):
 				continue
-			}
-			if !open {
+			case !open:
 				open = true
 				e.key("system")
 				e.open('[')
@@ -57,7 +30,7 @@ func (e *converseBody) system(all []core.Message) error {
 			e.open('{')
 			e.member("text", p.Text)
 			e.close('}')
-			e.mark(p)
+			e.mark(p.Part)
 		}
 	}
 	if open {
@@ -66,100 +39,55 @@ func (e *converseBody) system(all []core.Message) error {
 	return nil
 }
 
-// message writes one message. Empty texts are refused, so they are left out where
-// the user has said anything else. only: there is no other message.
-func (e *converseBody) message(m *core.Message, only bool) error {
-	role, wrapped := "user", false
-	switch m.Role {
-	case core.RoleAssistant:
-		role = "assistant"
-	case core.RoleSystem: // its place is here, and there is no such role
-		wrapped = !only
-	}
-	said := false
-	for j := range m.Parts {
-		p := &m.Parts[j]
-		if (p.Kind == core.PartText || p.Kind == core.PartRefusal) && blank(p.Text) {
-			continue
+// messages writes the turns.
+func (e *converseBody) messages() error {
+	e.key("messages")
+	e.open('[')
+	for i := range e.turns {
+		t := &e.turns[i]
+		e.item()
+		e.open('{')
+		e.key("role")
+		if t.role == core.RoleAssistant {
+			e.str("assistant")
+		} else {
+			e.str("user")
 		}
-		wrote, err := e.part(m, j, role, wrapped)
-		if err != nil {
-			return err
+		e.key("content")
+		e.open('[')
+		if len(t.parts) == 0 { // before a first turn that is the model's
+			e.raw([]byte(`{"text":"."}`))
 		}
-		if wrote {
-			said = true
-			e.mark(p)
+		for _, p := range t.parts {
+			e.item()
+			e.open('{')
+			if err := e.part(p); err != nil {
+				return err
+			}
+			e.close('}')
+			e.mark(p.Part)
 		}
-	}
-	if !said && role == "user" && len(m.Parts) > 0 {
-		e.block(role)
-		e.key("text")
-		e.raw(orEmpty(m.Parts[0].Text))
-		e.close('}')
-	}
-	return nil
-}
-
-// orEmpty is a text, or the empty one in the place of none.
-func orEmpty(q core.Quoted) []byte {
-	if len(q) == 0 {
-		return []byte(`""`)
-	}
-	return q
-}
-
-// turn ends the turn that is open and begins one; "" begins none.
-func (e *converseBody) turn(role string) {
-	if e.role == role {
-		return
-	}
-	if e.role != "" {
 		e.close(']')
 		e.close('}')
 	}
-	if e.role = role; role == "" {
-		return
-	}
-	e.item()
-	e.open('{')
-	e.key("role")
-	e.str(role)
-	e.key("content")
-	e.open('[')
+	e.close(']')
+	return nil
 }
 
-// block begins a block of a turn.
-func (e *converseBody) block(role string) {
-	e.turn(role)
-	e.item()
-	e.open('{')
-}
-
-// part writes the part j of a message; false where it is left out.
-func (e *converseBody) part(m *core.Message, j int, role string, wrapped bool) (bool, error) {
-	p := &m.Parts[j]
-	at := partAt(e.content, m, j)
+// part writes the inside of a block.
+func (e *converseBody) part(p turnPart) error {
 	switch p.Kind {
 	case core.PartText, core.PartRefusal:
-		e.block(role)
 		e.key("text")
-		if wrapped {
+		if e.later(p) {
 			e.b = append(append(append(e.b, `"<system>\n`...), inner(p.Text)...), `\n</system>"`...)
 		} else {
 			e.raw(p.Text)
 		}
-	case core.PartImage, core.PartDocument, core.PartAudio:
-		kind, format, why := converseMedia(p)
-		if why != "" {
-			return false, cannot(at, why)
-		}
-		e.block(role)
-		e.media(p, at, kind, format)
 	case core.PartToolCall:
 		if !oneOf(e.used, p.Name) {
 			e.used = append(e.used, p.Name)
 		}
-		e.block(role)
 		e.key("toolUse")
 		e.open('{')
 		e.key("toolUseId")
@@ -173,12 +101,8 @@ func (e *converseBody) part(m *core.Message, j int, role string, wrapped bool) (
 		}
 		e.close('}')
 	case core.PartToolResult:
-		return true, e.result(p, at, role)
+		return e.result(p)
 	case core.PartReasoning:
-		if p.Seal.Origin != core.FormatConverse {
-			return false, nil
-		}
-		e.block(role)
 		e.key("reasoningContent")
 		e.open('{')
 		if p.Seal.Encrypted {
@@ -187,19 +111,19 @@ func (e *converseBody) part(m *core.Message, j int, role string, wrapped bool) (
 			e.key("reasoningText")
 			e.open('{')
 			e.key("text")
-			e.raw(orEmpty(p.Text))
+			e.inner(inner(p.Text))
 			e.member("signature", p.Seal.Text)
 			e.close('}')
 		}
 		e.close('}')
+	default:
+		return e.media(p.Part, p.place())
 	}
-	e.close('}')
-	return true, nil
+	return nil
 }
 
 // result writes what a tool gave back.
-func (e *converseBody) result(p *core.Part, at, role string) error {
-	e.block(role)
+func (e *converseBody) result(p turnPart) error {
 	e.key("toolResult")
 	e.open('{')
 	e.key("toolUseId")
@@ -209,28 +133,25 @@ func (e *converseBody) result(p *core.Part, at, role string) error {
 	some := false
 	for i := range p.Parts {
 		q := &p.Parts[i]
-		switch q.Kind {
-		case core.PartText, core.PartRefusal:
-			if blank(q.Text) {
-				continue
-			}
-			e.item()
-			e.open('{')
+		at := fmt.Sprintf("%s.content[%d]", p.place(), i)
+		text := q.Kind == core.PartText || q.Kind == core.PartRefusal
+		if text && isBlank(q.Text) {
+			continue
+		}
+		some = true
+		e.item()
+		e.open('{')
+		switch {
+		case text:
 			e.member("text", q.Text)
-		case core.PartImage, core.PartDocument:
-			at := fmt.Sprintf("%s.content[%d]", at, i)
-			kind, format, why := converseMedia(q)
-			if why != "" {
-				return cannot(at, why)
+		case q.Kind == core.PartImage || q.Kind == core.PartDocument:
+			if err := e.media(q, at); err != nil {
+				return err
 			}
-			e.item()
-			e.open('{')
-			e.media(q, at, kind, format)
 		default:
-			return cannot(fmt.Sprintf("%s.content[%d]", at, i), "takes text, images and documents alone from tools")
+			return cannot(at, "takes text, images and documents alone from tools")
 		}
 		e.close('}')
-		some = true
 	}
 	if !some {
 		e.raw([]byte(`{"text":""}`))
@@ -241,20 +162,19 @@ func (e *converseBody) result(p *core.Part, at, role string) error {
 		e.str("error")
 	}
 	e.close('}')
-	e.close('}')
 	return nil
 }
 
 // mark writes where the prompt is to be cached to, behind a part with such a mark.
 func (e *converseBody) mark(p *core.Part) {
-	if p.Cache != "" && e.model.caches() {
+	if p.Cache != "" && e.maker.caches() {
 		e.cachePoint(p.Cache)
 	}
 }
 
 func (e *converseBody) cachePoint(life string) {
 	e.item()
-	if life == "1h" && e.model.maker == makerAnthropic {
+	if life == "1h" && e.maker == makerAnthropic {
 		e.raw([]byte(`{"cachePoint":{"type":"default","ttl":"1h"}}`))
 	} else {
 		e.raw([]byte(`{"cachePoint":{"type":"default"}}`))
@@ -262,43 +182,37 @@ func (e *converseBody) cachePoint(life string) {
 }
 
 // converseFormats are the words for kinds of images, documents and sounds.
-var converseFormats = map[string]string{
-	"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp",
-	"application/pdf": "pdf", "text/csv": "csv", "text/html": "html", "text/plain": "txt", "text/markdown": "md",
-	"application/msword": "doc", "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
-	"application/vnd.ms-excel": "xls", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
-	"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/aac": "aac",
-	"audio/flac": "flac", "audio/ogg": "ogg", "audio/opus": "opus", "audio/mp4": "mp4", "audio/m4a": "m4a", "audio/webm": "webm",
-}
-
-// converseMedia says how the format calls a part's bytes; why where it has no
-// place for them.
-func converseMedia(p *core.Part) (kind, format, why string) {
-	family := "image/"
-	switch p.Kind {
-	case core.PartImage:
-		kind = "image"
-	case core.PartAudio:
-		kind, family = "audio", "audio/"
-	default:
-		kind, family = "document", ""
-	}
-	mime, _, _ := strings.Cut(strings.ToLower(p.Media.Type), ";")
-	format = converseFormats[strings.TrimSpace(mime)]
-	is := strings.HasPrefix(mime, "image/") || strings.HasPrefix(mime, "audio/")
-	s3 := strings.HasPrefix(string(inner(p.Media.URL)), "s3:")
-	switch {
-	case p.Media.Base64 == nil && !s3:
-		why = "takes it by its data or an address of S3, not by another address"
-	case format == "", family != "" && !strings.HasPrefix(mime, family), family == "" && is:
-		why = "does not take this kind of " + kind
-	}
-	return kind, format, why
+var converseFormats = map[string]map[string]string{
+	"image": {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"},
+	"document": {"application/pdf": "pdf", "text/csv": "csv", "text/html": "html", "text/plain": "txt", "text/markdown": "md",
+		"application/msword": "doc", "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+		"application/vnd.ms-excel": "xls", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx"},
+	"audio": {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/aac": "aac",
+		"audio/flac": "flac", "audio/ogg": "ogg", "audio/opus": "opus", "audio/mp4": "mp4", "audio/m4a": "m4a", "audio/webm": "webm"},
 }
 
 // media writes the inside of a block that holds bytes.
-func (e *converseBody) media(p *core.Part, at, kind, format string) {
-	if d := p.Media.Detail; d != "" && d != "auto" {
+func (e *converseBody) media(p *core.Part, at string) error {
+	m := &p.Media
+	kind, mime := "document", m.Type
+	switch p.Kind {
+	case core.PartImage:
+		kind = "image"
+		if mime == "" {
+			mime = imageType(m)
+		}
+	case core.PartAudio:
+		kind = "audio"
+	}
+	mime, _, _ = strings.Cut(strings.ToLower(mime), ";")
+	format := converseFormats[kind][mime]
+	s3 := strings.HasPrefix(string(inner(m.URL)), "s3:")
+	switch {
+	case m.Base64 == nil && !s3:
+		return cannot(at, "takes it by its data or an address of S3, not by another address")
+	case format == "":
+		return cannot(at, "does not take this kind of "+kind)
+	case m.Detail != "" && m.Detail != "auto":
 		drop(&e.dropped, at+".detail")
 	}
 	e.key(kind)
@@ -311,17 +225,18 @@ func (e *converseBody) media(p *core.Part, at, kind, format string) {
 	}
 	e.key("source")
 	e.open('{')
-	if p.Media.Base64 != nil {
+	if m.Base64 != nil {
 		e.key("bytes")
-		e.inner(p.Media.Base64)
+		e.inner(m.Base64)
 	} else {
 		e.key("s3Location")
 		e.open('{')
-		e.member("uri", p.Media.URL)
+		e.member("uri", m.URL)
 		e.close('}')
 	}
 	e.close('}')
 	e.close('}')
+	return nil
 }
 
 // documentName is a name with what the format allows in one, which no other
@@ -365,22 +280,4 @@ func converseID(id core.Quoted) []byte {
 	}
 	sum := sha256.Sum256(unescape(raw))
 	return []byte(`"id_` + hex.EncodeToString(sum[:28]) + `"`)
-}
-
-// blank tells whether a text says nothing: it is absent, or all white space.
-func blank(q core.Quoted) bool {
-	for raw := inner(q); len(raw) > 0; {
-		switch n := 1; raw[0] {
-		case '\\':
-			if n = 2; raw[1] != 'n' && raw[1] != 't' && raw[1] != 'r' {
-				return false
-			}
-			fallthrough
-		case ' ':
-			raw = raw[n:]
-		default:
-			return false
-		}
-	}
-	return true
 }

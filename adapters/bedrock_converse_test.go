@@ -67,7 +67,6 @@ func TestConverseEncode(t *testing.T) {
 			says(core.RoleUser, core.Part{Kind: core.PartToolResult, ID: q("call_1"), Parts: []core.Part{txt("")}, Failed: true}), says(core.RoleAssistant, txt(""))}, Tools: []core.Tool{tool}},
 			want: `{"messages":[{"role":"user","content":[{"text":"hi"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"call_1","name":"f","input":{"a":["x"]}}}]},` +
 				`{"role":"user","content":[{"toolResult":{"toolUseId":"call_1","content":[{"text":""}],"status":"error"}}]}],"toolConfig":{"tools":[` + f + `]},"inferenceConfig":{}}`},
-		{name: "nothing but an empty text", content: core.Content{Messages: []core.Message{says(core.RoleUser, txt(""))}}, want: `{"messages":[{"role":"user","content":[{"text":""}]}],"inferenceConfig":{}}`},
 		{name: "parallel calls, results with images and documents", content: core.Content{Tools: []core.Tool{tool}, Messages: []core.Message{hi,
 			says(core.RoleAssistant, txt("so"), call, core.Part{Kind: core.PartToolCall, ID: q("odd.id"), Name: q("f")}),
 			says(core.RoleUser, result), says(core.RoleUser, core.Part{Kind: core.PartToolResult, ID: q("odd.id"), Parts: []core.Part{image,
@@ -88,20 +87,24 @@ func TestConverseEncode(t *testing.T) {
 				`{"document":{"format":"txt","name":"x","source":{"bytes":"eA=="}}},{"document":{"format":"csv","name":"x (2)","source":{"bytes":"eA=="}}},` +
 				`{"document":{"format":"pdf","name":"document","source":{"bytes":"eA=="}}},{"audio":{"format":"wav","source":{"bytes":"eA=="}}}]}],"inferenceConfig":{}}`,
 			dropped: []string{"messages[0].content[1].detail"}},
+		{name: "a first turn that is the model's, results before what else the user says", model: oldClaude, content: core.Content{Tools: []core.Tool{tool}, Messages: []core.Message{
+			says(core.RoleAssistant, call), says(core.RoleSystem, txt("now")), says(core.RoleUser, result)}},
+			want: `{"messages":[{"role":"user","content":[{"text":"."}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"call_1","name":"f","input":{"a":["x"]}}}]},` +
+				`{"role":"user","content":[{"toolResult":{"toolUseId":"call_1","content":[{"text":"done"}]}},{"text":"<system>\nnow\n</system>"}]}],"toolConfig":{"tools":[` + f + `]},"inferenceConfig":{}}`},
 		{name: "limits and sampling", model: oldClaude, content: core.Content{Messages: []core.Message{hi}, MaxOutput: core.Some(int64(9)), Temperature: core.Number("1.5"), TopP: core.Number("0.9"),
-			TopK: core.Number("4"), Stop: []core.Quoted{q("a"), q(`\n`)}},
-			want: `{` + plain + `,"inferenceConfig":{"maxTokens":9,"temperature":1,"topP":0.9,"stopSequences":["a","\n"]},"additionalModelRequestFields":{"top_k":4}}`},
+			TopK: core.Number("4"), Stop: []core.Quoted{q("a"), q(`\n\n#`)}},
+			want: `{` + plain + `,"inferenceConfig":{"maxTokens":9,"temperature":1,"topP":0.9,"stopSequences":["a","\n\n#"]},"additionalModelRequestFields":{"top_k":4}}`, dropped: []string{"temperature"}},
 		{name: "a Claude that takes one of two", model: "anthropic.claude-sonnet-4-5-20250929-v1:0", content: core.Content{Messages: []core.Message{hi}, Temperature: core.Number("0.5"), TopP: core.Number("0.9"),
 			Fields: map[core.Ask]string{core.AskTopP: "top_p"}}, want: `{` + plain + `,"inferenceConfig":{"temperature":0.5}}`, dropped: []string{"top_p"}},
 		{name: "Nova's top_k", model: nova, content: core.Content{Messages: []core.Message{hi}, TopK: core.Number("4")},
 			want: `{` + plain + `,"inferenceConfig":{},"additionalModelRequestFields":{"inferenceConfig":{"topK":4}}}`},
 		{name: "what only tunes is dropped", model: llama, content: core.Content{Messages: []core.Message{says(core.RoleUser, core.Part{Kind: core.PartText, Text: q("hi"), Cache: "5m"})}, TopK: core.Number("4"),
-			Seed: core.Number("1"), Frequency: core.Number("1"), Presence: core.Number("1"), User: q("u"), OneTool: true, Tools: []core.Tool{{Name: q("f"), Strict: core.Some(true)}},
+			Seed: core.Number("1"), Frequency: core.Number("1"), Presence: core.Number("1"), User: q("u"), OneTool: true, Tools: []core.Tool{{Name: q("f"), Strict: core.Some(true), At: "tools[0]"}},
 			Reasoning: core.ReasoningWish{Effort: "low"},
 			Fields: map[core.Ask]string{core.AskSeed: "seed", core.AskFrequency: "frequency_penalty", core.AskUser: "safety_identifier", core.AskCache: "cache_control",
 				core.AskOneTool: "parallel_tool_calls", core.AskReasoning: "reasoning_effort"}, Others: []core.OtherField{{Name: "store"}}},
 			want:    `{` + plain + `,"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object","properties":{}}}}}]},"inferenceConfig":{}}`,
-			dropped: []string{"store", "safety_identifier", "seed", "frequency_penalty", "presence_penalty", "parallel_tool_calls", "cache_control", "strict", "reasoning_effort", "top_k"}},
+			dropped: []string{"store", "safety_identifier", "seed", "frequency_penalty", "presence_penalty", "parallel_tool_calls", "cache_control", "reasoning_effort", "tools[0].strict", "top_k"}},
 		{name: "tool choice: required", content: core.Content{Messages: []core.Message{hi}, Tools: []core.Tool{tool}, ToolChoice: core.ToolChoice{Mode: core.ChoiceRequired}},
 			want: `{` + plain + `,"toolConfig":{"tools":[` + f + `],"toolChoice":{"any":{}}},"inferenceConfig":{}}`},
 		{name: "tool choice: one", content: core.Content{Messages: []core.Message{hi}, Tools: []core.Tool{tool}, ToolChoice: core.ToolChoice{Mode: core.ChoiceNamed, Names: []core.Quoted{q("f")}}},
@@ -117,8 +120,8 @@ func TestConverseEncode(t *testing.T) {
 			want: `{` + history + `,"toolConfig":{"tools":[` + f + `]},"inferenceConfig":{},"additionalModelRequestFields":{"tool_choice":{"type":"none"}}}`},
 		{name: "no tools, where some were called", model: llama, content: core.Content{Messages: []core.Message{hi, says(core.RoleAssistant, call), says(core.RoleUser, result)}},
 			want: `{` + history + `,"toolConfig":{"tools":[{"toolSpec":{"name":"f","description":"Not available any more: do not call it.","inputSchema":{"json":{"type":"object","properties":{}}}}}]},"inferenceConfig":{}}`},
-		{name: "a schema", content: core.Content{Messages: []core.Message{hi}, Answer: core.AnswerForm{JSON: true, Schema: core.JSON("{\"type\":\"object\",\n\"x\":\"a\\\"\"}"), Name: q("n"), Strict: core.Some(true)}},
-			want: `{` + plain + `,"outputConfig":{"textFormat":{"type":"json_schema","structure":{"jsonSchema":{"schema":"{\"type\":\"object\", \"x\":\"a\\\"\"}","name":"n"}}}},"inferenceConfig":{}}`},
+		{name: "a schema", content: core.Content{Messages: []core.Message{hi}, Answer: core.AnswerForm{JSON: true, Schema: core.JSON("{\"type\":\"object\",\n\"properties\":{\"a\\\"\":{\"type\":\"string\"}}}"), Name: q("n"), Strict: core.Some(true)}},
+			want: `{` + plain + `,"outputConfig":{"textFormat":{"type":"json_schema","structure":{"jsonSchema":{"schema":"{\"type\":\"object\",\"properties\":{\"a\\\"\":{\"type\":\"string\"}},\"additionalProperties\":false}","name":"n"}}}},"inferenceConfig":{}}`},
 		{name: "marks for the cache", model: oldClaude, content: core.Content{Fields: map[core.Ask]string{core.AskCache: "cache_control"}, Tools: []core.Tool{{Name: q("f"), Cache: "5m"}}, Messages: []core.Message{
 			says(core.RoleSystem, core.Part{Kind: core.PartText, Text: q("s"), Cache: "1h"}), says(core.RoleUser, core.Part{Kind: core.PartText, Text: q("hi"), Cache: "5m"}, txt("x"))}},
 			want: `{"system":[{"text":"s"},{"cachePoint":{"type":"default","ttl":"1h"}}],"messages":[{"role":"user","content":[{"text":"hi"},{"cachePoint":{"type":"default"}},{"text":"x"}]}],` +
@@ -175,6 +178,9 @@ func TestConverseRefuses(t *testing.T) {
 		"n":               {Messages: []core.Message{hi}, Choices: 2, Fields: map[core.Ask]string{core.AskChoices: "n"}},
 		"top_logprobs":    {Messages: []core.Message{hi}, TopLogprobs: core.Some(int64(2)), Fields: map[core.Ask]string{core.AskLogprobs: "top_logprobs"}},
 		"response_format": {Messages: []core.Message{hi}, Answer: core.AnswerForm{JSON: true}, Fields: map[core.Ask]string{core.AskAnswer: "response_format"}},
+		"stop":            {Messages: []core.Message{hi}, Stop: []core.Quoted{q(" ")}, Fields: map[core.Ask]string{core.AskStop: "stop"}},
+		"tool_choice.x":   {Messages: []core.Message{hi}, ToolChoice: core.ToolChoice{Mode: core.ChoiceRequired}, Fields: map[core.Ask]string{core.AskToolChoice: "tool_choice.x"}},
+		"text.format":     {Messages: []core.Message{hi}, Answer: core.AnswerForm{JSON: true, Schema: core.JSON(`{"type":"object","additionalProperties":{"type":"string"}}`)}, Fields: map[core.Ask]string{core.AskAnswer: "text.format"}},
 		"logit_bias":      {Messages: []core.Message{hi}, Others: []core.OtherField{{Name: "logit_bias", Refused: true}}},
 		"tool_choice": {Messages: []core.Message{hi, says(core.RoleAssistant, call), says(core.RoleUser, core.Part{Kind: core.PartToolResult, ID: q("c")})}, Tools: []core.Tool{{Name: q("f")}},
 			ToolChoice: core.ToolChoice{Mode: core.ChoiceNone}, Fields: map[core.Ask]string{core.AskToolChoice: "tool_choice"}},
@@ -183,7 +189,11 @@ func TestConverseRefuses(t *testing.T) {
 		"messages[0].content[0].content[0]": {Messages: []core.Message{says(core.RoleUser, core.Part{Kind: core.PartToolResult, ID: q("c"), Parts: []core.Part{
 			{Kind: core.PartImage, Media: core.Media{Type: "image/bmp", Base64: []byte("AA==")}}}})}},
 	} {
-		_, _, err := converseBodyOf(t, &content, llama)
+		model := llama
+		if param == "stop" {
+			model = oldClaude
+		}
+		_, _, err := converseBodyOf(t, &content, model)
 		var e *core.Error
 		if !errors.As(err, &e) || e.Kind != core.Invalid || e.Param != param {
 			t.Errorf("%s: %v", param, err)
