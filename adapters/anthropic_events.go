@@ -69,7 +69,7 @@ type messagesEvents struct {
 	started bool
 	tools   int // calls so far
 	blocks  []openBlock
-	half    []byte // the first half of a character whose second comes with the next piece
+	half    halfPair
 }
 
 // openBlock is a block under way.
@@ -227,9 +227,7 @@ func (g *messagesEvents) begin(index []byte, p *messagesPart) {
 
 // end takes a block's end, of which nothing came in a delta.
 func (g *messagesEvents) end(b *openBlock) {
-	if len(g.half) > 0 {
-		g.half = g.half[:0] // its other half did not come
-	}
+	g.half = halfPair{} // no other half came
 	if b.whole && b.input != nil {
 		g.piece(core.EventArguments, b.tool, b.input)
 	}
@@ -247,37 +245,9 @@ func (g *messagesEvents) end(b *openBlock) {
 // piece gives a piece of text in whole characters: Anthropic's own are, a server
 // that writes escapes may cut a pair of them in two.
 func (g *messagesEvents) piece(kind core.EventKind, index int, text []byte) {
-	if len(g.half) > 0 && len(text) > 0 {
-		text = slices.Concat(g.half, text)
-		g.half = g.half[:0]
-	}
-	if n := halfEscape(text); n > 0 {
-		g.half = append(g.half[:0], text[len(text)-n:]...)
-		text = text[:len(text)-n]
-	}
-	if len(text) > 0 {
+	if text = g.half.whole(text); len(text) > 0 {
 		g.list = append(g.list, core.Event{Kind: kind, Index: index, Text: text})
 	}
-}
-
-// halfEscape is the length of the escape of a first half of a character that a
-// text ends with, 0 for none.
-func halfEscape(text []byte) int {
-	n := len(text) - 6
-	if n < 0 || text[n] != '\\' || text[n+1] != 'u' || text[n+2]|0x20 != 'd' {
-		return 0
-	}
-	if ch := text[n+3] | 0x20; text[n+3] != '8' && text[n+3] != '9' && ch != 'a' && ch != 'b' {
-		return 0
-	}
-	escapes := 0
-	for escapes < n && text[n-1-escapes] == '\\' {
-		escapes++
-	}
-	if escapes%2 == 1 {
-		return 0 // the backslash is escaped itself
-	}
-	return 6
 }
 
 // seal gives what Anthropic signed or encrypted the thinking with; a server that
