@@ -28,6 +28,10 @@ type ClientSide interface {
 	// another format. The Content's slices are the job's. Errors are Invalid and
 	// name the field.
 	Decode(job *Job) (*Content, error)
+	// Unseal gives a request's body without what other providers said in the
+	// conversation that none of this format would take: the seals that Translator
+	// wrapped. false: there is nothing of the kind.
+	Unseal(body []byte) ([]byte, bool)
 	// Writer writes Headway's own words in the format, for one answer. The job
 	// may be nil where the request could not be parsed.
 	Writer(job *Job) Writer

@@ -37,6 +37,7 @@ type call struct {
 	writer   core.Writer
 	choice   *market.Choice
 	tries    []try
+	own      *core.Job     // the job as a provider of the client's own format gets it, where one was asked
 	content  *core.Content // decoded, where an attempt needed it
 	unread   error         // or why it could not be
 	opened   bool          // an intent is written: a receipt is owed

@@ -219,7 +219,7 @@ const shortestSecret = 8
 // hide takes a provider's credentials out of a text, also where JSON spells them
 // with escapes.
 func hide(text string, p *core.Provider) string {
-	secrets := []core.Secret{p.APIKey}
+	secrets := []core.Secret{p.APIKey, p.SecretKey, p.SessionToken}
 	for _, s := range p.Headers {
 		if len(s.Reveal()) >= shortestSecret {
 			secrets = append(secrets, s)

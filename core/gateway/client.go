@@ -162,13 +162,14 @@ func (c *call) passOn(t *try) {
 	c.name(h, t.Offer, max(len(c.tries), 1))
 	c.status = t.Status
 	pass(h, t.pass.header, t.pick.Offer.Provider, "Retry-After", "Request-Id", "X-Should-Retry")
-	if t.foreign || !isObject(t.pass.body) {
+	provider := t.pick.Offer.Provider
+	if t.foreign || provider.Format == core.FormatBedrock || !isObject(t.pass.body) { // Bedrock's errors are AWS's own
 		writeError(c.ResponseWriter, c.writer, verdict{word: "status", kind: callersFault(t.Status)}.tell(t, nil), t.Status)
 		c.sent = true
 		return
 	}
-	pass(h, t.pass.header, t.pick.Offer.Provider, "Content-Type")
-	body := hide(string(t.pass.body), t.pick.Offer.Provider)
+	pass(h, t.pass.header, provider, "Content-Type")
+	body := hide(string(t.pass.body), provider)
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	c.WriteHeader(t.Status)
 	c.sent = true

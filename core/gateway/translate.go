@@ -34,8 +34,10 @@ func (c *call) prepare(pick *market.Pick) (*request, error) {
 		r.err = core.Errorf(core.Internal, "provider %s: no adapter speaks %s", pick.Offer.Provider.ID, format)
 		return r, nil
 	}
-	content, head := (*core.Content)(nil), c.head
-	if r.foreign {
+	job, content, head := c.job, (*core.Content)(nil), c.head
+	if !r.foreign {
+		job = c.unsealed()
+	} else {
 		var err error
 		if content, err = c.decoded(); err != nil {
 			r.cancel(nil)
@@ -44,13 +46,27 @@ func (c *call) prepare(pick *market.Pick) (*request, error) {
 		head, r.dropped = c.foreignHead()
 	}
 	var left []string
-	r.Request, left, r.err = r.side.Build(r.conn.trace(r.ctx), c.job, content, head, pick.Offer)
+	r.Request, left, r.err = r.side.Build(r.conn.trace(r.ctx), job, content, head, pick.Offer)
 	r.dropped = append(r.dropped, left...)
 	if e := (*core.Error)(nil); errors.As(r.err, &e) && e.Kind == core.Invalid {
 		r.cancel(nil)
 		return nil, e
 	}
 	return r, nil
+}
+
+// unsealed is the job for a provider of the client's own format: the client's
+// bytes, but for the seals of other providers in them.
+func (c *call) unsealed() *core.Job {
+	if c.own == nil {
+		c.own = c.job
+		if body, sealed := c.adapter.Unseal(c.job.Body); sealed {
+			if job, err := c.adapter.Parse(c.head, body); err == nil {
+				c.own = job
+			}
+		}
+	}
+	return c.own
 }
 
 // decoded is the request's content, decoded once for all attempts that need it.
