@@ -23,8 +23,63 @@ func bodyFields(body []byte) (fields []bodyField) {
 		if !ok {
 			return fields
 		}
-		fields = append(fields, bodyField{string(key), c.value()})
+		fields = append(fields, bodyField{string(key), c.pass()})
 	}
+}
+
+// pass consumes a value of a text that is known to be JSON and gives its text. It
+// looks for quotes and brackets alone, as most of a request is one string.
+func (c *cursor) pass() []byte {
+	c.peek()
+	from, depth := c.i, 0
+	for c.i < len(c.b) {
+		switch c.b[c.i] {
+		case '"':
+			c.i = quoteEnd(c.b, c.i+1)
+			if depth == 0 {
+				return c.b[from:c.i]
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth <= 1 {
+				c.i += depth // the bracket of another value ends a number or a word
+				return c.b[from:c.i]
+			}
+			depth--
+		case ',', ' ', '\n', '\r', '\t':
+			if depth == 0 {
+				return c.b[from:c.i]
+			}
+		}
+		c.i++
+	}
+	return c.b[from:c.i]
+}
+
+// quoteEnd gives the place behind the quote that ends the string whose text
+// begins at i.
+func quoteEnd(b []byte, i int) int {
+	for {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return len(b)
+		}
+		if i += n + 1; !escaped(b, i-1) {
+			return i
+		}
+	}
+}
+
+// escaped tells whether what stands at i of a string has a backslash before it
+// that is not itself escaped.
+func escaped(b []byte, i int) bool {
+	n := 0
+	for i--; i >= 0 && b[i] == '\\'; i-- {
+		n++
+	}
+	return n%2 == 1
 }
 
 // responsesRefused are fields, the API's own and some that only its compatible

@@ -69,13 +69,13 @@ func TestResponsesThere(t *testing.T) {
 			{"type":"message","role":"user","content":"b"},{"type":"message","role":"assistant","content":"Here: 1."}]`, "",
 		},
 		{
-			"tools", `"input":"a","tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object","properties":{"p":{"$ref":"#/x"}}},"strict":true},{"type":"function","name":"g","parameters":null,"strict":null},
+			"tools", `"input":"a","tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object","properties":{"p":{"$ref":"#/x"}}},"strict":true,"defer_loading":true,"async":false},{"type":"function","name":"g","parameters":null,"strict":null},
 			{"type":"namespace","name":"ns","description":"n","tools":[{"type":"function","name":"h","parameters":{}},{"type":"function","name":"f","parameters":{}}]},{"type":"web_search"},{"type":"mcp","server_label":"m"},
 			{"type":"custom","name":"sql","description":"q","format":{"type":"grammar","syntax":"lark","definition":"a\n"}}],"tool_choice":"auto","parallel_tool_calls":false`,
 			`"input":[{"type":"message","role":"user","content":"a"}],"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object","properties":{"p":{"$ref":"#/x"}}},"strict":true},
-			{"type":"function","name":"g","parameters":{"type":"object","properties":{}},"strict":false},{"type":"function","name":"h","parameters":{},"strict":false},{"type":"function","name":"ns__f","parameters":{},"strict":false},
+			{"type":"function","name":"g","parameters":{"type":"object","properties":{}},"strict":false},{"type":"function","name":"ns__h","parameters":{},"strict":false},{"type":"function","name":"ns__f","parameters":{},"strict":false},
 			{"type":"function","name":"sql","description":"q","parameters":{"type":"object","properties":{"input":{"type":"string","description":"Plain text that follows this grammar (lark):\na\n"}},"required":["input"],"additionalProperties":false},"strict":false}],
-			"parallel_tool_calls":false,"tool_choice":"auto"`, "tools.web_search tools.mcp",
+			"parallel_tool_calls":false,"tool_choice":"auto"`, "tools.web_search tools.mcp tools.description tools.defer_loading",
 		},
 		{
 			"a plain text call and one of a namespace", `"input":[{"role":"user","content":"a"},{"type":"custom_tool_call","call_id":"c","name":"sql","input":"SELECT \"1\""},{"type":"custom_tool_call_output","call_id":"c","output":"1"},
@@ -287,7 +287,7 @@ func TestCodexDecodes(t *testing.T) {
 	if p := content.Messages[4].Parts[0]; string(p.Name) != `"shell"` || string(p.ID) != `"toolu_1"` {
 		t.Errorf("result %+v", p)
 	}
-	if fmt.Sprint(content.Others) != "[{tools.web_search false} {prompt_cache_key false} {client_metadata false}]" || len(content.Tools) != 2 || !content.Streamed {
+	if fmt.Sprint(content.Others) != "[{tools.description false} {tools.web_search false} {prompt_cache_key false} {client_metadata false}]" || len(content.Tools) != 2 || !content.Streamed {
 		t.Errorf("%v, %d tools", content.Others, len(content.Tools))
 	}
 }

@@ -113,15 +113,6 @@ func (t *responsesEvents) text(kind core.EventKind, delta []byte) {
 	}
 }
 
-// escaped tells whether the backslash at i is itself escaped.
-func escaped(b []byte, i int) bool {
-	n := 0
-	for i--; i >= 0 && b[i] == '\\'; i-- {
-		n++
-	}
-	return n%2 == 1
-}
-
 // reasoning gives a piece of reasoning, with an empty line between its parts.
 func (t *responsesEvents) reasoning(e *responsesEvent) {
 	if len(e.delta) == 0 {

@@ -30,11 +30,11 @@ func readInputItem(c *cursor) (it inputItem) {
 		case "id":
 			it.listed = c.quoted()
 		case "content":
-			it.content = c.value()
+			it.content = c.pass()
 		case "output":
-			it.output = c.value()
+			it.output = c.pass()
 		case "summary":
-			it.summary = c.value()
+			it.summary = c.pass()
 		case "call_id":
 			it.callID = c.quoted()
 		case "name":
@@ -284,7 +284,10 @@ func (d *responsesDecoder) part(at string, c *cursor) (p core.Part, err error) {
 		}
 		return p, setMedia(&p.Media, at+".image_url", image)
 	case "input_file":
-		p.Kind, p.Media.Detail = core.PartDocument, ""
+		if p.Kind = core.PartDocument; p.Media.Detail != "" {
+			d.other(at+".detail", false)
+			p.Media.Detail = ""
+		}
 		switch {
 		case data == nil && address == nil && file != "":
 			return p, held(at + ".file_id")

@@ -93,6 +93,7 @@ func (t *responsesTranslator) text(out *text, e *core.Event) {
 		t.open = openItem{kind: core.EventText, at: t.place()}
 		t.added(out, t.open.at, func(out *text) { t.message(out, t.open.at, "in_progress", nil) })
 	}
+	t.declined = t.declined || e.Kind == core.EventRefusal
 	if t.open.part != e.Kind {
 		t.closePart(out)
 		t.open.part = e.Kind
@@ -257,7 +258,7 @@ func (t *responsesTranslator) closeReasoning(out *text, s *core.Seal) {
 func (t *responsesTranslator) close(out *text) {
 	switch t.open.kind {
 	case core.EventReasoning:
-		t.closeReasoning(out, nil)
+		t.closeReasoning(out, &core.Seal{}) // by which a provider of the API is told from whose it is
 	case core.EventText:
 		t.closePart(out)
 		at := t.open.at

@@ -1,20 +1,23 @@
 package adapters
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"headway/core"
 )
 
 // responsesTool is a function that a client offers, as other formats know it. A
-// function in a namespace goes under its own name, or with the namespace before
-// it where that name is not its alone. A tool that takes plain text (custom)
-// goes as a function with that text as its one argument.
+// function in a namespace goes with the namespace before its name. A tool that
+// takes plain text (custom) goes as a function with that text as its one
+// argument.
 type responsesTool struct {
 	core.Tool
 	kind            string // function, custom, or another type, which has no name
 	namespace, name core.Quoted
+	left            []string // members that other formats have no place for
 }
 
 // custom tells whether the tool takes plain text.
@@ -33,23 +36,31 @@ func responsesTools(v []byte) (tools []responsesTool) {
 	for i := 0; c.element(); i++ {
 		tools = readResponsesTool(tools, &c, fmt.Sprintf("tools[%d]", i), nil)
 	}
-	times := map[string]int{}
-	for i := range tools {
-		times[string(tools[i].name)]++
-	}
+	taken := map[string]bool{}
 	for i := range tools {
 		t := &tools[i]
-		if t.Name = t.name; t.namespace == nil || times[string(t.name)] < 2 {
-			continue
+		if t.Name = t.name; t.namespace != nil {
+			t.Name = within(t.namespace, t.name)
 		}
-		for name := concat(nil, string(inner(t.namespace)), "__", string(inner(t.name))); ; name = append(name, '_') {
-			if t.Name = requote(name); times[string(t.Name)] == 0 {
-				times[string(t.Name)]++
-				break
-			}
+		for taken[string(t.Name)] && t.namespace != nil {
+			t.Name = requote(append(slices.Clone(inner(t.Name)), '_'))
 		}
+		taken[string(t.Name)] = true
 	}
 	return tools
+}
+
+// maxToolName is the longest name of a function at most providers.
+const maxToolName = 64
+
+// within is the name of a function of a namespace: its own alone where both
+// together are too long.
+func within(namespace, name core.Quoted) core.Quoted {
+	space := bytes.TrimRight(inner(namespace), "_")
+	if len(space)+len("__")+len(inner(name)) > maxToolName {
+		return name
+	}
+	return requote(concat(nil, string(space), "__", string(inner(name))))
 }
 
 // readResponsesTool reads one tool, or each of those of a namespace.
@@ -59,7 +70,7 @@ func readResponsesTool(tools []responsesTool, c *cursor, at string, namespace co
 		return tools
 	}
 	t := responsesTool{Tool: core.Tool{At: at}, namespace: namespace}
-	var within, format []byte
+	var nested, format []byte
 	for {
 		key, ok := c.key()
 		if !ok {
@@ -78,20 +89,26 @@ func readResponsesTool(tools []responsesTool, c *cursor, at string, namespace co
 		case string(key) == "strict":
 			t.Strict = c.optional()
 		case string(key) == "tools":
-			within = c.value()
+			nested = c.value()
 		case string(key) == "format":
 			format = objectOf(c)
+		case c.literal("false"):
 		default:
+			t.left = append(t.left, string(key))
 			c.skip()
 		}
 	}
-	if t.kind == "namespace" && namespace == nil && len(within) > 0 {
-		list := walk(within)
+	if t.kind == "namespace" && namespace == nil && len(nested) > 0 {
+		list := walk(nested)
 		if !list.array() {
 			return tools
 		}
+		first := len(tools)
 		for i := 0; list.element(); i++ {
 			tools = readResponsesTool(tools, &list, fmt.Sprintf("%s.tools[%d]", at, i), t.name)
+		}
+		if len(tools) > first && t.Description != nil {
+			tools[first].left = append(tools[first].left, "description")
 		}
 		return tools
 	}
@@ -154,6 +171,9 @@ func (d *responsesDecoder) readTools(v []byte) error {
 		default:
 			d.Tools = append(d.Tools, t.Tool)
 			d.Fields[core.AskTools] = "tools"
+			for _, name := range t.left {
+				d.other("tools."+name, false)
+			}
 		}
 	}
 	return nil

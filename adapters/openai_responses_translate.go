@@ -22,6 +22,7 @@ func (Responses) Translator(job *core.Job, at time.Time) core.Translator {
 type responsesTranslator struct {
 	job   *core.Job
 	at    time.Time
+	out   text                     // what the caller's bytes are appended to
 	echo  map[string][]byte        // the request's fields that an answer repeats
 	tools map[string]responsesTool // those that are called by another name or as plain text
 
@@ -32,6 +33,8 @@ type responsesTranslator struct {
 	ended  bool
 	failed bool // the answer stopped short
 	finish core.Finish
+	// declined: the model said a refusal.
+	declined bool
 
 	items  [][]byte // whole, in the order of the output; nil for one under way
 	open   openItem
@@ -116,25 +119,26 @@ func (t *responsesTranslator) Event(dst []byte, e *core.Event) []byte {
 	if e.Choice > 0 || t.ended {
 		return dst
 	}
-	out := text{dst}
+	out := &t.out
+	out.b = dst
 	if !t.begun {
 		if t.id = e.ID; e.Kind != core.EventStart || t.id == "" {
 			t.id = "resp_" + t.random
 		}
-		t.begin(&out)
+		t.begin(out)
 	}
 	switch e.Kind {
 	case core.EventText, core.EventRefusal:
-		t.text(&out, e)
+		t.text(out, e)
 	case core.EventReasoning:
-		t.reasoning(&out, e)
+		t.reasoning(out, e)
 	case core.EventSeal:
-		t.seal(&out, &e.Seal)
+		t.seal(out, &e.Seal)
 	case core.EventTool:
-		t.call(&out, e)
+		t.call(out, e)
 	case core.EventArguments:
 		if c := t.find(e.Index); c != nil {
-			t.arguments(&out, c, e.Text)
+			t.arguments(out, c, e.Text)
 		}
 	case core.EventFinish:
 		t.finish = e.Finish
@@ -147,27 +151,31 @@ func (t *responsesTranslator) End(dst []byte, a *core.Answer) []byte {
 	if t.ended {
 		return dst
 	}
-	out := text{dst}
+	out := &t.out
+	out.b = dst
 	if !t.begun {
 		t.id = "resp_" + t.random
-		t.begin(&out)
+		t.begin(out)
 	}
 	t.ended = true
 	kind := "response.completed"
+	if t.finish == core.FinishRefusal && !t.declined { // the API has no other word for it without a text
+		t.finish = core.FinishFilter
+	}
 	if t.finish == core.FinishLength || t.finish == core.FinishFilter {
 		kind, t.failed = "response.incomplete", true
 	}
-	t.endCalls(&out, t.open.at)
-	t.close(&out)
-	t.endCalls(&out, len(t.items))
+	t.endCalls(out, t.open.at)
+	t.close(out)
+	t.endCalls(out, len(t.items))
 	if !t.job.Streamed {
-		t.response(&out, a)
+		t.response(out, a)
 		return out.b
 	}
-	t.event(&out, kind)
+	t.event(out, kind)
 	out.key("response")
-	t.response(&out, a)
-	t.sent(&out)
+	t.response(out, a)
+	t.sent(out)
 	return out.b
 }
 

@@ -276,6 +276,9 @@ func TestResponsesTranslateEnds(t *testing.T) {
 			`incomplete {"reason":"max_output_tokens"} null [message completed function_call incomplete]`,
 		},
 		{"filtered", []core.Event{{Kind: core.EventText, Text: []byte("a")}, {Kind: core.EventFinish, Finish: core.FinishFilter}}, `incomplete {"reason":"content_filter"} null [message incomplete]`},
+		{"declined without a word", []core.Event{{Kind: core.EventFinish, Finish: core.FinishRefusal}}, `incomplete {"reason":"content_filter"} null []`},
+		{"declined", []core.Event{{Kind: core.EventRefusal, Text: []byte("no")}, {Kind: core.EventFinish, Finish: core.FinishRefusal}}, `completed null null [message completed]`},
+		{"reasoning without a seal", []core.Event{{Kind: core.EventReasoning, Text: []byte("h")}}, `completed null null [reasoning hw1::s:0:]`},
 		{"a pause", []core.Event{{Kind: core.EventFinish, Finish: core.FinishPause}}, `completed null null []`},
 	} {
 		for _, streamed := range []bool{true, false} {
@@ -296,12 +299,15 @@ func TestResponsesTranslateEnds(t *testing.T) {
 				ID, Status string
 				Incomplete json.RawMessage `json:"incomplete_details"`
 				Usage      json.RawMessage
-				Output     []struct{ Type, Status string }
+				Output     []struct {
+					Type, Status string
+					Encrypted    string `json:"encrypted_content"`
+				}
 			}
 			if err := json.Unmarshal([]byte(body), &got); err != nil {
 				t.Fatalf("%s: %v in %s", c.name, err, body)
 			}
-			items := strings.NewReplacer("{", "", "}", "").Replace(fmt.Sprint(got.Output))
+			items := strings.NewReplacer("{", "", " }", "", "}", "", "  ", " ").Replace(fmt.Sprint(got.Output))
 			if s := fmt.Sprintf("%s %s %s %s", got.Status, got.Incomplete, got.Usage, items); s != c.want || !strings.HasPrefix(got.ID, "resp_") {
 				t.Errorf("%s, streamed %t: %s %s, want %s", c.name, streamed, got.ID, s, c.want)
 			}
@@ -394,14 +400,14 @@ func TestResponsesRecordingsThrough(t *testing.T) {
 }
 
 // unsealed leaves out what differs for a reason: the model's name, and seals,
-// which are wrapped.
+// which are wrapped, or made to tell from whose the reasoning is.
 func unsealed(steps []string) (out []string) {
 	for _, s := range steps {
 		switch {
 		case strings.HasPrefix(s, "start "):
 			s = strings.Fields(s)[1]
 		case strings.HasPrefix(s, "seal "):
-			s = "seal"
+			continue
 		case strings.HasPrefix(s, "think ") && len(out) > 0 && strings.HasPrefix(out[len(out)-1], "think "):
 			out[len(out)-1] += strings.TrimPrefix(s, "think ")
 			continue
