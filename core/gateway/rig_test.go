@@ -212,7 +212,7 @@ func newRig(t *testing.T, change func(*core.Settings), offers ...offer) *rig {
 		return a, nil
 	}}
 	r.gw = gateway.New(gateway.Parts{Clock: time.Now, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Adapters: adapters.All(), Keys: keys, Book: r.book, Board: r.board, Dialer: roundTrips{transport}, Metrics: gateway.NewMetrics()})
+		Adapters: adapters.All(), Providers: adapters.Providers(time.Now), Keys: keys, Book: r.book, Board: r.board, Dialer: roundTrips{transport}, Metrics: gateway.NewMetrics()})
 	settings := core.DefaultSettings()
 	settings.Routing.Strategy = "cheapest"
 	if change != nil {
