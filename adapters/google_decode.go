@@ -28,6 +28,11 @@ func (Google) Decode(job *core.Job) (*core.Content, error) {
 	if d.system != nil {
 		d.c.Messages = append([]core.Message{{Role: core.RoleSystem, Parts: d.system, At: "systemInstruction"}}, d.c.Messages...)
 	}
+	for i := range d.c.Messages {
+		if m := &d.c.Messages[i]; m.Role == core.RoleAssistant {
+			m.Parts = joinPieces(m.Parts)
+		}
+	}
 	matchGoogleCalls(d.c.Messages)
 	d.onlyAllowed()
 	return d.c, nil
@@ -179,7 +184,13 @@ func (d *googleDecoder) content(at string) {
 	m := core.Message{Role: core.RoleUser, Parts: parts, At: at}
 	switch role {
 	case "model":
-		m.Role, m.Parts = core.RoleAssistant, joinPieces(parts)
+		m.Role = core.RoleAssistant
+		// The SDKs' chats keep each piece of a stream as a turn of its own.
+		if n := len(d.c.Messages); n > 0 && d.c.Messages[n-1].Role == core.RoleAssistant {
+			last := &d.c.Messages[n-1]
+			last.Parts = append(last.Parts, parts...)
+			return
+		}
 	case "", "user", "function":
 	default:
 		d.wrong(at+".role", "must be user or model")
@@ -291,6 +302,9 @@ func (d *googleDecoder) file(p *core.Part, at string) bool {
 		d.wrong(at+".mimeType", "required")
 	default:
 		p.Kind = core.PartDocument
+	}
+	if p.Kind != core.PartDocument && len(p.Name) > 2 {
+		d.note("displayName", false)
 	}
 	return true
 }

@@ -138,8 +138,12 @@ contents[1] user: result "call_headway_0" "f" [ text "{}"; ];
 contents[0] assistant: reasoning "hm" seal(anthropic "c2ln??>>"  false); text "ok"; reasoning seal(openai-responses "gAAAA" "rs_1" true); call "call_headway_0" "f" {};
 `},
 		{"signatures of Google's and none's", `{"contents":[{"role":"model","parts":[{"functionCall":{"name":"f"},"thoughtSignature":"skip_thought_signature_validator"}]},{"role":"model","parts":[{"text":"a","thoughtSignature":"c2ln"},{"thoughtSignature":"eHg="},{}]}]}`, `
-contents[0] assistant: reasoning seal(google "skip_thought_signature_validator"  false); call "call_headway_0" "f" {};
-contents[1] assistant: reasoning seal(google "c2ln"  false); text "a"; reasoning seal(google "eHg="  false);
+contents[0] assistant: reasoning seal(google "skip_thought_signature_validator"  false); call "call_headway_0" "f" {}; reasoning seal(google "c2ln"  false); text "a"; reasoning seal(google "eHg="  false);
+`},
+		{"an answer that an SDK's chat keeps piece by piece", `{"contents":[{"parts":[{"text":"go"}]},{"role":"model","parts":[{"text":"h","thought":true}]},{"role":"model","parts":[{"text":"m","thought":true}]},{"role":"model","parts":[{"text":"a","thoughtSignature":"` + sealed + `"}]},{"role":"model","parts":[{"text":"b"}]},{"role":"model","parts":[{"functionCall":{"id":"c","name":"f"}}]},{"parts":[{"functionResponse":{"id":"c","name":"f"}}]}]}`, `
+contents[0] user: text "go";
+contents[1] assistant: reasoning "hm" seal(anthropic "c2ln??>>"  false); text "ab"; call "c" "f" {};
+contents[6] user: result "c" "f" [ text ""; ];
 `},
 		{"what ran at Google", `{"contents":[{"role":"model","parts":[{"executableCode":{"code":"x"},"thoughtSignature":"eHg="},{"codeExecutionResult":{"output":"1"}},{"text":"one","partMetadata":{"a":1}}]}]}`, `
 contents[0] assistant: reasoning seal(google "eHg="  false); text "one";
@@ -155,6 +159,7 @@ tools[0].functionDeclarations[1]: "g"  {"type":"object","$defs":{}}
 tools[2].functionDeclarations[0]: "h"  
 choice: named ["f" "g"]
 fields: tool_choice=toolConfig.functionCallingConfig tools=tools
+other: tools[].functionDeclarations[].response false
 other: tools[0].googleSearch false
 other: tools[1].urlContext false
 other: tools[3].computerUse true
@@ -249,12 +254,12 @@ func TestGoogleDecodeMistakes(t *testing.T) {
 // What an SDK keeps of a long streamed answer is joined in time that grows with
 // its size alone, and nothing of the request is written over.
 func TestGoogleDecodeJoinsManyPieces(t *testing.T) {
-	body := `{"contents":[{"role":"model","parts":[` + strings.Repeat(`{"text":"word "},`, 20_000) + `{"text":"end"}]},{"role":"model","parts":[{"text":"a"},{"text":"b"},{"text":"c"}]}]}`
+	body := `{"contents":[{"role":"model","parts":[` + strings.Repeat(`{"text":"word "},`, 20_000) + `{"text":"end"}]},{"parts":[{"text":"and"}]},{"role":"model","parts":[{"text":"a"},{"text":"b"},{"text":"c"}]}]}`
 	got, err := googleContent(body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `"` + strings.Repeat("word ", 20_000) + `end"`; len(got.Messages[0].Parts) != 1 || string(got.Messages[0].Parts[0].Text) != want || string(got.Messages[1].Parts[0].Text) != `"abc"` {
+	if want := `"` + strings.Repeat("word ", 20_000) + `end"`; len(got.Messages[0].Parts) != 1 || string(got.Messages[0].Parts[0].Text) != want || string(got.Messages[2].Parts[0].Text) != `"abc"` {
 		t.Errorf("%d parts, %.40s", len(got.Messages[0].Parts), got.Messages[0].Parts[0].Text)
 	}
 }

@@ -21,8 +21,8 @@ func (d *googleDecoder) call(p *core.Part, at string) {
 				d.wrong(at+".args", "must be an object")
 			}
 			p.Arguments = d.value()
-		default:
-			d.skip()
+		default: // how its arguments were streamed
+			d.other("functionCall."+name, false)
 		}
 	})
 	if p.Name == nil {
@@ -45,8 +45,8 @@ func (d *googleDecoder) response(p *core.Part, at string) {
 			said.Text, p.Failed = d.answer(at + ".response")
 		case "parts":
 			d.list(at+".parts", func(n int) { d.responsePart(&files, fmt.Sprintf("%s.parts[%d]", at, n)) })
-		default:
-			d.skip()
+		default: // when the model is to read it, and whether more will come
+			d.other("functionResponse."+name, false)
 		}
 	})
 	if p.Name == nil {
@@ -199,7 +199,7 @@ func (d *googleDecoder) declaration(at string) {
 		case "parametersJsonSchema":
 			t.Schema = d.value()
 		default: // what the function gives back, and whether it is waited for
-			d.skip()
+			d.other("tools[].functionDeclarations[]."+name, false)
 		}
 	})
 	if t.Name == nil {

@@ -177,7 +177,7 @@ func (e *googleEncoder) part(m *core.Message, j int, system bool) error {
 		return e.result(m, j)
 	case core.PartImage, core.PartDocument, core.PartAudio:
 		e.next()
-		return e.media(&p.Media, partAt(e.c, m, j))
+		return e.media(p, partAt(e.c, m, j))
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func (e *googleEncoder) result(m *core.Message, j int) error {
 		e.open('[')
 		for _, q := range inside {
 			e.item()
-			if err := e.media(&q.Media, partAt(e.c, m, j)); err != nil {
+			if err := e.media(q, partAt(e.c, m, j)); err != nil {
 				return err
 			}
 		}
@@ -277,7 +277,7 @@ func (e *googleEncoder) result(m *core.Message, j int) error {
 	e.close('}')
 	for _, q := range behind {
 		e.next()
-		if err := e.media(&q.Media, partAt(e.c, m, j)); err != nil {
+		if err := e.media(q, partAt(e.c, m, j)); err != nil {
 			return err
 		}
 	}
@@ -306,8 +306,15 @@ func (e *googleEncoder) output(p *core.Part) (inside, behind []*core.Part) {
 	return inside, behind
 }
 
+// documentName is what each format calls the name of a document.
+var documentName = map[core.Format]string{core.FormatOpenAI: "filename", core.FormatResponses: "filename", core.FormatAnthropic: "title", core.FormatGoogle: "displayName"}
+
 // media writes a file, in place or at an address.
-func (e *googleEncoder) media(m *core.Media, place string) error {
+func (e *googleEncoder) media(p *core.Part, place string) error {
+	m := &p.Media
+	if len(p.Name) > 2 {
+		drop(&e.dropped, documentName[e.c.Format])
+	}
 	if m.Detail == "low" || m.Detail == "high" {
 		drop(&e.dropped, "detail")
 	}

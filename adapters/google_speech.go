@@ -14,8 +14,10 @@ type googleSpeech struct {
 	parts   text
 	joins   bool // the last of parts is a text, which more of its kind joins
 	thought bool // and it is a thought
-	last    core.EventKind
-	seal    *core.Seal // waits for the function call that it may belong to
+	sealed  bool // the last of parts has a signature
+	// seal waits for the part behind it, where Google puts its own signatures: that
+	// of the thoughts before a function call or an answer's text.
+	seal    *core.Seal
 	calls   []*googleCalling
 	finish  core.Finish
 	refused bool
@@ -38,16 +40,12 @@ func (v *googleSpeech) event(e *core.Event) {
 			return
 		}
 		v.ready(false)
-		v.ownSeal()
 		v.words(e.Text, e.Kind == core.EventReasoning)
 		v.refused = v.refused || e.Kind == core.EventRefusal
 	case core.EventSeal:
 		v.ready(false)
 		v.ownSeal()
 		v.seal = &core.Seal{Origin: e.Seal.Origin, Text: bytes.Clone(e.Seal.Text), ID: bytes.Clone(e.Seal.ID), Encrypted: e.Seal.Encrypted}
-		if v.last == core.EventReasoning {
-			v.ownSeal()
-		}
 	case core.EventTool:
 		v.ready(false)
 		v.calls = append(v.calls, &googleCalling{index: e.Index, id: e.ID, name: e.Name, seal: v.seal})
@@ -63,21 +61,30 @@ func (v *googleSpeech) event(e *core.Event) {
 			v.finish = e.Finish
 		}
 	}
-	v.last = e.Kind
 }
 
-// words writes text, escaped as it came.
+// words writes text, escaped as it came, with the seal that waits.
 func (v *googleSpeech) words(escaped []byte, thought bool) {
 	t := &v.parts
-	if v.joins && v.thought == thought && len(t.b) > 0 {
+	if thought {
+		v.ownSeal() // it is not of what is thought behind it
+	}
+	if v.joins && v.seal == nil && v.thought == thought && len(t.b) > 0 {
 		t.b = t.b[:len(t.b)-len(`"}`)]
 	} else {
 		v.next()
-		if v.joins, v.thought = true, thought; thought {
-			t.raw([]byte(`{"thought":true,"text":"`))
-		} else {
-			t.raw([]byte(`{"text":"`))
+		t.open('{')
+		if thought {
+			t.raw([]byte(`"thought":true`))
 		}
+		if v.sealed = v.seal != nil; v.sealed {
+			t.key("thoughtSignature")
+			t.inner(signature(v.seal))
+			v.seal = nil
+		}
+		t.key("text")
+		t.open('"')
+		v.joins, v.thought = true, thought
 	}
 	t.raw(escaped)
 	t.raw([]byte(`"}`))
@@ -88,19 +95,34 @@ func (v *googleSpeech) next() {
 	if len(v.parts.b) > 0 {
 		v.parts.b = append(v.parts.b, ',')
 	}
-	v.joins = false
+	v.joins, v.sealed = false, false
 }
 
-// ownSeal writes the seal that waits as a part of its own: behind the reasoning
-// that it seals, which is text here, or where no call follows it.
+// ownSeal writes the seal that waits as a part of its own. The SDKs' chats leave
+// out what has neither text nor a call, so that this is the last resort.
 func (v *googleSpeech) ownSeal() {
 	if v.seal != nil {
 		v.next()
 		v.parts.raw([]byte(`{"thought":true,"text":"","thoughtSignature":`))
 		v.parts.inner(signature(v.seal))
 		v.parts.close('}')
-		v.seal = nil
+		v.seal, v.sealed = nil, true
 	}
+}
+
+// lastSeal puts a seal that nothing follows on the last part, where that is not
+// written yet and has none.
+func (v *googleSpeech) lastSeal() {
+	t := &v.parts
+	if v.seal == nil || len(t.b) == 0 || v.sealed {
+		v.ownSeal()
+		return
+	}
+	t.b = t.b[:len(t.b)-1]
+	t.key("thoughtSignature")
+	t.inner(signature(v.seal))
+	t.close('}')
+	v.seal = nil
 }
 
 // signature is a seal as a thoughtSignature, which the SDKs read as base64.
@@ -138,7 +160,7 @@ func (v *googleSpeech) ready(all bool) {
 		t.key("args")
 		t.raw(args)
 		t.close('}')
-		if call.seal != nil {
+		if v.sealed = call.seal != nil; v.sealed {
 			t.key("thoughtSignature")
 			t.inner(signature(call.seal))
 		}
@@ -149,7 +171,7 @@ func (v *googleSpeech) ready(all bool) {
 // end writes the candidate's last parts and why it ended.
 func (v *googleSpeech) end(dst []byte) []byte {
 	v.ready(true)
-	v.ownSeal()
+	v.lastSeal()
 	if len(v.parts.b) == 0 {
 		v.parts.raw([]byte(`{"text":""}`)) // SDKs and agents look for a part
 	}
@@ -182,6 +204,6 @@ func (v *googleSpeech) write(dst []byte, reason string) []byte {
 	t.key("index")
 	t.int(int64(v.choice))
 	t.close('}')
-	v.parts.b, v.joins = v.parts.b[:0], false
+	v.parts.b, v.joins, v.sealed = v.parts.b[:0], false, false
 	return t.b
 }
