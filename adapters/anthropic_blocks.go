@@ -52,6 +52,21 @@ func (d *messagesDecoder) block() (b givenBlock) {
 			b.signature = d.str()
 		case "data":
 			b.data = d.str()
+		case "transformations":
+			d.extra("transformations")
+		case "citations":
+			// What is to be pointed at; a list is what an answer pointed at.
+			if d.peek() != '{' {
+				d.skip()
+				return
+			}
+			d.words(func(key []byte) {
+				if string(key) == "enabled" {
+					d.extra("citations.enabled")
+				} else {
+					d.skip()
+				}
+			})
 		default:
 			d.skip()
 		}
@@ -101,6 +116,8 @@ func (d *messagesDecoder) parts(parts []core.Part, b *givenBlock, at string) ([]
 		return append(parts, core.Part{Kind: core.PartToolResult, ID: b.id, Parts: inside, Failed: b.failed}), err
 	case "tool_reference": // in the result of a client's own search for tools
 		return words(b.name)
+	case "container_upload":
+		return nil, cannot(at, "has no access to files kept at Anthropic")
 	case "thinking":
 		return append(parts, core.Part{Kind: core.PartReasoning, Text: b.thinking, Seal: openSeal(b.signature, core.FormatAnthropic, false, nil)}), nil
 	case "redacted_thinking":

@@ -167,6 +167,15 @@ func (d *messagesDecoder) other(name string, refused bool) {
 	}
 }
 
+// extra consumes a value that only decorates, which is named unless it says nothing.
+func (d *messagesDecoder) extra(name string) {
+	switch string(d.value()) {
+	case "null", "false", `""`, "{}", "[]":
+	default:
+		d.other(name, false)
+	}
+}
+
 // str consumes a value and gives a string with its quotes, nil for any other.
 func (d *messagesDecoder) str() core.Quoted {
 	d.peek()
@@ -349,8 +358,8 @@ func (d *messagesDecoder) tool(i int) bool {
 			d.skip()
 		case "cache_control":
 			t.Cache = d.cache()
-		default:
-			d.skip() // defer_loading, input_examples, …: how, not what
+		default: // defer_loading, input_examples, …: how, not what
+			d.extra("tools[]." + string(key))
 		}
 	})
 	switch {

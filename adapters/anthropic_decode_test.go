@@ -209,7 +209,7 @@ func TestAnthropicDecodesFields(t *testing.T) {
 		{`"output_config":{"effort":"max","format":{"type":"json_schema","schema":{"type":"object"}}}`, `max=9 json={"type":"object"} effort=xhigh answer_form:output_config.format reasoning:output_config.effort`},
 		{`"output_format":{"type":"json_schema","schema":{"type":"array"}},"output_config":{"effort":"utmost"}`, `max=9 json={"type":"array"} answer_form:output_format -output_config.effort`},
 		{`"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},"strict":true,"defer_loading":true,"cache_control":{"type":"ephemeral","ttl":"1h"}},{"type":"custom","name":"g","input_schema":{}},{"type":"web_search_20250305","name":"web_search"}],"tool_choice":{"type":"auto","disable_parallel_tool_use":true}`,
-			`max=9 tool="f","d",{"type":"object"},tools[0] strict=true cache=1h tool="g",,{},tools[1] choice=1 one=tool cache_hint:cache_control one_tool:tool_choice.disable_parallel_tool_use tool_choice:tool_choice tools:tools -tools[2]`},
+			`max=9 tool="f","d",{"type":"object"},tools[0] strict=true cache=1h tool="g",,{},tools[1] choice=1 one=tool cache_hint:cache_control one_tool:tool_choice.disable_parallel_tool_use tool_choice:tool_choice tools:tools -tools[].defer_loading -tools[2]`},
 		{`"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"any"}`, `max=9 tool="f",,{},tools[0] choice=3 tool_choice:tool_choice tools:tools`},
 		{`"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"tool","name":"f"}`, `max=9 tool="f",,{},tools[0] choice=4 of="f" tool_choice:tool_choice tools:tools`},
 		{`"tool_choice":{"type":"none"}`, `max=9 choice=2 tool_choice:tool_choice`},

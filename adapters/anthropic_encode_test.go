@@ -99,7 +99,7 @@ func TestAnthropicEncodesTurns(t *testing.T) {
 		{"ids that the API refuses", msgTurns(msgUser(msgText("go")), msgModel(msgCall("a.b:c", "f", "{}"), msgCall("hw-612e62", "f", "{}"), msgCall("", "f", "{}")), msgUser(msgResult("a.b:c", msgText("1")), msgResult("hw-612e62", msgText("2")), msgResult("", msgText("3")))),
 			`"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"hw-612e623a63","name":"f","input":{}},{"type":"tool_use","id":"hw-68772d363132653632","name":"f","input":{}},{"type":"tool_use","id":"hw-","name":"f","input":{}}]},
 			{"role":"user","content":[{"type":"tool_result","tool_use_id":"hw-612e623a63","content":"1"},{"type":"tool_result","tool_use_id":"hw-68772d363132653632","content":"2"},{"type":"tool_result","tool_use_id":"hw-","content":"3"}]}]`},
-		{"media (case 036)", msgTurns(msgUser(msgText("what is it"), png, core.Part{Kind: core.PartImage, Media: core.Media{URL: core.Quoted(`"https:\/\/a\/b"`), Detail: "low"}},
+		{"media (case 036)", msgTurns(msgUser(msgText("what is it"), png, core.Part{Kind: core.PartImage, Media: core.Media{URL: core.Quoted(`"https:\/\/a\/b"`), Detail: "auto"}},
 			core.Part{Kind: core.PartDocument, Name: msgString("d.pdf"), Media: core.Media{Type: "application/pdf", Base64: []byte("JVBE")}}, core.Part{Kind: core.PartDocument, Media: core.Media{URL: msgString("https://a/c.pdf")}},
 			core.Part{Kind: core.PartDocument, Name: msgString("n.md"), Media: core.Media{Type: "text/markdown", Base64: []byte("YSAiYiI=")}})),
 			`"messages":[{"role":"user","content":[{"type":"text","text":"what is it"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgoAAAA="}},{"type":"image","source":{"type":"url","url":"https://a/b"}},

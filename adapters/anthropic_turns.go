@@ -3,7 +3,6 @@ package adapters
 import (
 	"encoding/base64"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -25,7 +24,7 @@ type turnPart struct {
 }
 
 // place names the part in the client's request.
-func (p turnPart) place() string { return fmt.Sprintf("%s.content[%d]", p.message.At, p.at) }
+func (p turnPart) place(c *core.Content) string { return partAt(c, p.message, p.at) }
 
 // later tells whether the part is system text that stands among the turns.
 func (e *messagesBody) later(p turnPart) bool { return p.message.Role == core.RoleSystem && !e.alone }
@@ -148,7 +147,7 @@ func (e *messagesBody) system(messages []core.Message) error {
 		m := &messages[i]
 		for j := range m.Parts {
 			if p := (turnPart{&m.Parts[j], m, j}); p.Kind != core.PartText {
-				return cannot(p.place(), "takes only text from the system")
+				return cannot(p.place(e.content), "takes only text from the system")
 			} else if !isBlank(p.Text) {
 				parts = append(parts, p)
 			}
@@ -241,9 +240,9 @@ func (e *messagesBody) block(p turnPart, role core.Role) error {
 		return e.result(p)
 	default:
 		if role == core.RoleAssistant {
-			return cannot(p.place(), "takes only text in the model's own turns")
+			return cannot(p.place(e.content), "takes only text in the model's own turns")
 		}
-		return e.media(p.Part, p.place())
+		return e.media(p.Part, p.place(e.content))
 	}
 	return nil
 }
@@ -279,7 +278,7 @@ func (e *messagesBody) result(p turnPart) error {
 		for i := range parts {
 			if parts[i].Kind == core.PartText {
 				e.words(parts[i].Text, parts[i].Cache)
-			} else if err := e.media(&parts[i], p.place()); err != nil {
+			} else if err := e.media(&parts[i], p.place(e.content)); err != nil {
 				return err
 			}
 		}
@@ -318,6 +317,9 @@ func (e *messagesBody) media(p *core.Part, place string) error {
 	kind := m.Type
 	switch p.Kind {
 	case core.PartImage:
+		if m.Detail == "low" || m.Detail == "high" {
+			drop(&e.dropped, "detail")
+		}
 		if m.URL == nil {
 			if kind = imageType(m); kind == "" {
 				return cannot(place, "takes images as JPEG, PNG, GIF and WebP alone")

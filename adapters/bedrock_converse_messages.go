@@ -18,7 +18,7 @@ func (e *converseBody) system(all []core.Message) error {
 			p := turnPart{&m.Parts[j], m, j}
 			switch {
 			case p.Kind != core.PartText:
-				return cannot(p.place(), "takes only text from the system")
+				return cannot(p.place(e.content), "takes only text from the system")
 			case isBlank(p.Text):
 				continue
 			case !open:
@@ -117,7 +117,7 @@ func (e *converseBody) part(p turnPart) error {
 		}
 		e.close('}')
 	default:
-		return e.media(p.Part, p.place())
+		return e.media(p.Part, p.place(e.content))
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (e *converseBody) result(p turnPart) error {
 	some := false
 	for i := range p.Parts {
 		q := &p.Parts[i]
-		at := fmt.Sprintf("%s.content[%d]", p.place(), i)
+		at := p.place(e.content)
 		text := q.Kind == core.PartText || q.Kind == core.PartRefusal
 		if text && isBlank(q.Text) {
 			continue
@@ -213,7 +213,7 @@ func (e *converseBody) media(p *core.Part, at string) error {
 	case format == "":
 		return cannot(at, "does not take this kind of "+kind)
 	case m.Detail != "" && m.Detail != "auto":
-		drop(&e.dropped, at+".detail")
+		drop(&e.dropped, "detail")
 	}
 	e.key(kind)
 	e.open('{')

@@ -2,7 +2,6 @@ package adapters
 
 import (
 	"encoding/base64"
-	"fmt"
 
 	"headway/core"
 )
@@ -217,12 +216,4 @@ func documentText(m *core.Media) (core.Quoted, bool) {
 	}
 	text, err := base64.StdEncoding.AppendDecode(nil, unescape(m.Base64))
 	return encode(string(text)), err == nil
-}
-
-// partAt is the place of a part in the client's request, for an error.
-func partAt(c *core.Content, m *core.Message, i int) string {
-	if c.Format == core.FormatGoogle {
-		return fmt.Sprintf("%s.parts[%d]", m.At, i)
-	}
-	return fmt.Sprintf("%s.content[%d]", m.At, i)
 }

@@ -66,7 +66,7 @@ func (e *ollamaBody) part(m *core.Message, j int, role string) error {
 			s.text = append(s.text, p.Text)
 		}
 	case core.PartImage:
-		data, err := ollamaImage(e.content, m, j, &p.Media)
+		data, err := e.image(m, j, &p.Media)
 		if err != nil {
 			return err
 		}
@@ -114,10 +114,13 @@ func (s *ollamaMessage) turn(kind core.PartKind) {
 	}
 }
 
-// ollamaImage is an image's data; only what is in the request itself is taken.
-func ollamaImage(c *core.Content, m *core.Message, j int, media *core.Media) ([]byte, error) {
+// image is an image's data; only what is in the request itself is taken.
+func (e *ollamaBody) image(m *core.Message, j int, media *core.Media) ([]byte, error) {
 	if media.Base64 == nil {
-		return nil, cannot(partAt(c, m, j), "takes images by their data, not by an address")
+		return nil, cannot(partAt(e.content, m, j), "takes images by their data, not by an address")
+	}
+	if media.Detail == "low" || media.Detail == "high" {
+		drop(&e.dropped, "detail")
 	}
 	return media.Base64, nil
 }
@@ -135,7 +138,7 @@ func (e *ollamaBody) result(m *core.Message, j int) error {
 		case core.PartText, core.PartRefusal:
 			said = append(said, q.Text)
 		case core.PartImage:
-			data, err := ollamaImage(e.content, m, j, &q.Media)
+			data, err := e.image(m, j, &q.Media)
 			if err != nil {
 				return err
 			}

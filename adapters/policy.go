@@ -1,6 +1,7 @@
 package adapters
 
 import (
+	"fmt"
 	"slices"
 
 	"headway/core"
@@ -37,6 +38,20 @@ func cannot(place, why string) *core.Error {
 	err.Code = "unsupported_field"
 	err.Hint = "leave it out or ask for another model"
 	return err
+}
+
+// partAt is the place of a part in the client's request. That of a tool's result
+// is the result's own where it is a message or an item of its own.
+func partAt(c *core.Content, m *core.Message, i int) string {
+	switch {
+	case c.Format == core.FormatGoogle:
+		return fmt.Sprintf("%s.parts[%d]", m.At, i)
+	case m.Parts[i].Kind == core.PartToolResult && c.Format == core.FormatOpenAI:
+		return m.At + ".content"
+	case m.Parts[i].Kind == core.PartToolResult && c.Format == core.FormatResponses:
+		return m.At + ".output"
+	}
+	return fmt.Sprintf("%s.content[%d]", m.At, i)
 }
 
 // others deals with the fields that only the client's own format has.
