@@ -338,7 +338,7 @@ func escapeLen(b []byte) int {
 }
 
 // unescape gives a string's text; raw itself where nothing is escaped. Half a
-// character, and what is not UTF-8, becomes U+FFFD as in encoding/json.
+// character becomes U+FFFD, as in encoding/json, and so does what is not UTF-8.
 func unescape(raw []byte) []byte {
 	next := bytes.IndexByte(raw, '\\')
 	if next < 0 {
@@ -360,7 +360,7 @@ func unescape(raw []byte) []byte {
 		default:
 			r := rune(hex4(raw[2:]))
 			if utf16.IsSurrogate(r) {
-				if r = utf8.RuneError; escapeLen(raw[6:]) == 6 {
+				if r = utf8.RuneError; len(raw) > 6 && raw[6] == '\\' && escapeLen(raw[6:]) == 6 {
 					if r = utf16.DecodeRune(rune(hex4(raw[2:])), rune(hex4(raw[8:]))); r != utf8.RuneError {
 						n = 12
 					}

@@ -101,9 +101,6 @@ var chatDialects = []chatDialect{
 
 // dialectOf is the dialect that an offer's provider speaks.
 func dialectOf(offer *core.Offer) *chatDialect {
-	if offer == nil {
-		return &chatDialects[0]
-	}
 	p := offer.Provider
 	name := p.Dialect
 	if p.Format == core.FormatLlamaCpp {
@@ -117,9 +114,6 @@ func dialectOf(offer *core.Offer) *chatDialect {
 	}
 	return &chatDialects[0]
 }
-
-// takesBack tells whether the server wants the reasoning of earlier turns.
-func (d *chatDialect) takesBack() bool { return d.thoughts != "" || d.parts || d.details }
 
 // leveled tells whether a model has levels of reasoning there.
 func (d *chatDialect) leveled(model string) bool {

@@ -16,7 +16,7 @@ func (Chat) encode(c *core.Content, offer *core.Offer) (body []byte, dropped []s
 			return nil, nil, err
 		}
 	}
-	e.b = make([]byte, 0, sizeOf(c))
+	e.b = make([]byte, 0, sizeOf(c)*9/8) // arguments grow by their escapes
 	e.open('{')
 	e.key("model")
 	e.str(e.model)

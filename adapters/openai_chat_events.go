@@ -7,8 +7,6 @@ import (
 // chatEvents is what a reader knows of an answer that goes to a client of
 // another format.
 type chatEvents struct {
-	offer   *core.Offer
-	dialect *chatDialect // the offer's, once it is asked for
 	started bool
 	failed  bool // the chunk holds an error
 	choices []chatTrack
@@ -89,13 +87,11 @@ func (e *chatEvents) track(index int) *chatTrack {
 	return &e.choices[len(e.choices)-1]
 }
 
-// seal notes the end of reasoning that its server wants back: whose it is.
+// seal notes the end of reasoning: a seal of nothing that says whose it is, so
+// that it goes back to this format alone.
 func (e *chatEvents) seal(t *chatTrack) {
-	if !t.thinking {
-		return
-	}
-	t.thinking = false
-	if e.dialect.takesBack() {
+	if t.thinking {
+		t.thinking = false
 		e.out = append(e.out, core.Event{
 			Kind: core.EventSeal, Choice: t.index, Seal: core.Seal{Origin: core.FormatOpenAI, Text: core.Quoted(`""`)},
 		})
@@ -120,9 +116,6 @@ func (e *chatEvents) said(t *chatTrack, kind core.EventKind, piece []byte) {
 // place of a delta.
 func (e *chatEvents) chunk(data []byte, whole bool) {
 	e.out, e.failed = e.out[:0], false
-	if e.dialect == nil {
-		e.dialect = dialectOf(e.offer)
-	}
 	if !e.started { // its place is the first, though it is known last
 		e.out = append(e.out, core.Event{Kind: core.EventStart})
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // Reader reads an answer of chat completions, completions or embeddings.
-func (Chat) Reader(job *core.Job, offer *core.Offer) core.Reader {
-	return &chatReader{operation: job.Operation, events: chatEvents{offer: offer}}
+func (Chat) Reader(job *core.Job, _ *core.Offer) core.Reader {
+	return &chatReader{operation: job.Operation}
 }
 
 // chatReader is what is known of one answer.

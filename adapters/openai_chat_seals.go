@@ -138,8 +138,8 @@ func (d *chatDecoder) extra() (seal core.Seal) {
 //   - an entry of reasoning_details with a signature or with encrypted reasoning
 //     (OpenRouter), without its text;
 //   - a tool call's extra_content (Google's own endpoint);
-//   - not at all, where it wants the bare text back: then the text is empty and
-//     says no more than whose reasoning it is.
+//   - not at all: then the text is empty and says no more than whose reasoning
+//     it is, which several servers want back as it was.
 
 // sealedDetail is the entry of reasoning_details that a part of this format's
 // stands for, nil for none.

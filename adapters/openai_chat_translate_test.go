@@ -117,10 +117,10 @@ func TestChatEvents(t *testing.T) {
 			"reasoning under both names", "", []string{
 				delta(`{"reasoning":"h","reasoning_content":"h"}`, "null"), delta(`{"reasoning":"m","reasoning_content":"m"}`, "null"), delta(`{"content":"a"}`, `"stop"`), delta(`{}`, `"stop"`),
 			},
-			[]string{"start c m", "reasoning h", "reasoning m", "text a", "finish stop", "finish stop"},
+			[]string{"start c m", "reasoning h", "reasoning m", `seal openai false ""`, "text a", "finish stop", "finish stop"},
 		},
 		{
-			"reasoning that its server wants back", "deepseek", []string{
+			"reasoning", "deepseek", []string{
 				delta(`{"reasoning_content":"h"}`, "null"), delta(`{"reasoning_content":"m"}`, "null"), delta(`{"content":"a"}`, "null"), delta(`{"content":"b"}`, "null"), delta(`{}`, `"length"`),
 			},
 			[]string{"start c m", "reasoning h", "reasoning m", `seal openai false ""`, "text a", "text b", "finish length"},
