@@ -384,6 +384,62 @@ func TestBedrockStream(t *testing.T) {
 	}
 }
 
+// TestBedrockTranslated: a client of another format is asked for in Anthropic's
+// words, and its events are those of Anthropic's own stream.
+func TestBedrockTranslated(t *testing.T) {
+	job := &core.Job{Format: core.FormatOpenAI, Operation: core.OpGenerate, Streamed: true}
+	content := &core.Content{Format: core.FormatOpenAI, Streamed: true, Messages: []core.Message{says(core.RoleUser, txt("hi"))}, MaxOutput: core.Some(int64(9)), Seed: core.Number("1"),
+		Fields: map[core.Ask]string{core.AskSeed: "seed"}}
+	req, dropped, err := bedrock().Build(t.Context(), job, content, core.RequestHead{}, awsOffer(core.FormatBedrock, oldClaude))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"anthropic_version":"bedrock-2023-05-31","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`
+	if got := bodyOf(t, req); got != want || !slices.Equal(dropped, []string{"seed"}) || !strings.HasSuffix(req.URL.Path, "/invoke-with-response-stream") {
+		t.Errorf("%s %s, dropped %q, want %s", req.URL, got, dropped, want)
+	}
+	if _, _, err := bedrock().Build(t.Context(), job, &core.Content{Messages: content.Messages, Choices: 2}, core.RequestHead{}, awsOffer(core.FormatBedrock, oldClaude)); err == nil {
+		t.Error("two answers were asked for")
+	}
+
+	var packed, plain []byte
+	for _, event := range []string{
+		`{"type":"message_start","message":{"id":"msg_1","role":"assistant","model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}`,
+		`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"sig"}}`,
+		`{"type":"content_block_stop","index":0}`,
+		`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t","name":"f","input":{}}}`,
+		`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\":1}"}}`,
+		`{"type":"content_block_stop","index":1}`,
+		`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5}}`,
+		`{"type":"message_stop"}`,
+	} {
+		packed = append(packed, chunk(t, event)...)
+		var e struct{ Type string }
+		if err := json.Unmarshal([]byte(event), &e); err != nil {
+			t.Fatal(err)
+		}
+		plain = append(plain, "event: "+e.Type+"\ndata: "+event+"\n\n"...)
+	}
+	events := func(side core.ProviderSide, stream []byte) (all []core.Event) {
+		r := side.Reader(&core.Job{Operation: core.OpGenerate, Streamed: true}, nil)
+		for _, f := range cut(t, r.Split(), stream) {
+			r.Read(&f)
+			for _, e := range r.Events(&f) {
+				e.Text = append([]byte(nil), e.Text...)
+				all = append(all, e)
+			}
+		}
+		return all
+	}
+	own := events(adapters.Anthropic{}, plain)
+	if len(own) < 6 {
+		t.Fatalf("%d events", len(own))
+	}
+	sameEvents(t, "in AWS's messages", events(bedrock(), packed), own)
+}
+
 func FuzzBedrock(f *testing.F) {
 	f.Add([]byte(`{"bytes":"eyJ0eXBlIjoicGluZyJ9"}`), "chunk")
 	f.Add([]byte(`{"contentBlockIndex":0,"delta":{"text":"a\ud83d"}}`), "contentBlockDelta")
