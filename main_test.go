@@ -37,6 +37,7 @@ var mayImport = map[string][]string{
 
 // onlyIn says which packages alone may use a library.
 var onlyIn = map[string][]string{
+	"github.com/aws/":             {"headway/adapters"},
 	"github.com/dgraph-io/badger": {"headway/embedded/store"},
 	"github.com/urfave/cli":       {"headway", "headway/core/command"},
 	"go.yaml.in/yaml":             {"headway/conf"},
