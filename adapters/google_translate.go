@@ -152,8 +152,8 @@ func googleFinishReason(f core.Finish) string {
 	return "STOP"
 }
 
-// googleArguments are the arguments of a call, from how they stand in a JSON string;
-// false where they are no object.
+// googleArguments are the arguments of a call on one line, from how they stand in a
+// JSON string; false where they are no object.
 func googleArguments(escaped []byte) (args []byte, ok bool) {
 	args = bytes.TrimSpace(unescape(escaped))
 	if len(args) == 0 || string(args) == "null" {
@@ -162,5 +162,9 @@ func googleArguments(escaped []byte) (args []byte, ok bool) {
 	c := walk(args)
 	isObject := c.peek() == '{'
 	c.skip()
-	return args, isObject && c.end() == nil
+	if !isObject || c.end() != nil {
+		return nil, false
+	}
+	// Between its parts alone can JSON have line ends, which end an event's line.
+	return bytes.ReplaceAll(bytes.ReplaceAll(args, []byte{'\n'}, nil), []byte{'\r'}, nil), true
 }
