@@ -37,6 +37,14 @@ type googleEncoder struct {
 	// seal is a signature of Google's own that waits for the function call that it
 	// came with; where none comes it is a part of its own.
 	seal core.Quoted
+	// behind are the files of tool results that wait until all results are written.
+	behind []placedPart
+}
+
+// placedPart is a part and its place in the client's request.
+type placedPart struct {
+	part  *core.Part
+	place string
 }
 
 // messages writes systemInstruction, of the system text that comes first, and
@@ -73,14 +81,18 @@ func (e *googleEncoder) messages() error {
 		if all[i].Role == core.RoleAssistant {
 			role = "model"
 		}
-		e.turn(role)
+		if err := e.turn(role); err != nil {
+			return err
+		}
 		for j := range all[i].Parts {
 			if err := e.part(&all[i], j, all[i].Role == core.RoleSystem && !alone); err != nil {
 				return err
 			}
 		}
 	}
-	e.turn("")
+	if err := e.turn(""); err != nil {
+		return err
+	}
 	e.close(']')
 	return nil
 }
@@ -102,9 +114,12 @@ func (e *googleEncoder) instruction(m *core.Message, j int) error {
 // turn goes on with the open content where it is of the role, as successive
 // messages of one role are one turn of Google's; else it ends that and begins
 // another. A content in which nothing was written is none.
-func (e *googleEncoder) turn(role string) {
+func (e *googleEncoder) turn(role string) error {
 	if role == e.role {
-		return
+		return nil
+	}
+	if err := e.filesBehind(); err != nil {
+		return err
 	}
 	if e.role != "" {
 		e.ownSeal()
@@ -124,6 +139,21 @@ func (e *googleEncoder) turn(role string) {
 		e.key("parts")
 		e.open('[')
 	}
+	return nil
+}
+
+// filesBehind writes the files of tool results that stand behind all of them:
+// Google wants the results of a step's calls together.
+func (e *googleEncoder) filesBehind() error {
+	files := e.behind
+	e.behind = nil
+	for _, f := range files {
+		e.next()
+		if err := e.media(f.part, f.place); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // next begins a part.
@@ -156,6 +186,11 @@ func (e *googleEncoder) ownSeal() {
 func (e *googleEncoder) part(m *core.Message, j int, system bool) error {
 	p := &m.Parts[j]
 	e.hint(p.Cache)
+	if p.Kind != core.PartToolResult {
+		if err := e.filesBehind(); err != nil {
+			return err
+		}
+	}
 	switch p.Kind {
 	case core.PartText, core.PartRefusal:
 		switch {
@@ -239,7 +274,7 @@ func (e *googleEncoder) id(id core.Quoted) {
 
 // result writes what a function gave back: its text as the output or error of
 // Google's reference. Files are inside of it where the model takes them there,
-// else they come behind it.
+// else they come behind all results.
 func (e *googleEncoder) result(m *core.Message, j int) error {
 	p := &m.Parts[j]
 	name := p.Name
@@ -276,10 +311,7 @@ func (e *googleEncoder) result(m *core.Message, j int) error {
 	e.close('}')
 	e.close('}')
 	for _, q := range behind {
-		e.next()
-		if err := e.media(q, partAt(e.c, m, j)); err != nil {
-			return err
-		}
+		e.behind = append(e.behind, placedPart{q, partAt(e.c, m, j)})
 	}
 	return nil
 }

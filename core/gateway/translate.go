@@ -98,14 +98,14 @@ func (c *call) foreignHead() (head core.RequestHead, dropped []string) {
 type translated struct {
 	core.Reader
 	to  core.Translator
-	sse bool   // the client reads server-sent events
+	sse bool   // the client reads server-sent events, and comments among them: Google's SDKs take those for broken
 	buf []byte // what the client gets of the frame under way
 }
 
 // translate makes it, for one answer.
 func (c *call) translate(r core.Reader) *translated {
 	return &translated{Reader: r, to: c.adapter.Translator(c.job, c.t0),
-		sse: c.job.Streamed && strings.HasPrefix(c.writer.ContentType(), "text/event-stream")}
+		sse: c.job.Streamed && c.job.Format != core.FormatGoogle && strings.HasPrefix(c.writer.ContentType(), "text/event-stream")}
 }
 
 // Read looks at a frame as its own reader does and puts what the client gets of
