@@ -17,7 +17,7 @@ type responsesEvents struct {
 	thought []string // the items whose reasoning came, the last one last
 	part    int64    // of the last one
 	sealed  bool     // nothing of it came behind its seal
-	half    []byte   // the first half of a character whose second half is to come
+	half    halfPair
 	halfOf  core.EventKind
 }
 
@@ -28,6 +28,7 @@ type responsesCall struct {
 	custom bool
 	begun  bool // some of its arguments came
 	ended  bool
+	half   halfPair
 }
 
 // Events is what the frame holds that Read has just looked at.
@@ -96,19 +97,12 @@ func (t *responsesEvents) start(response []byte) {
 	t.list = append(t.list, e)
 }
 
-// text gives a piece of text. The first half of a character whose escape was
-// cut in two waits for the second.
+// text gives a piece of text in whole characters.
 func (t *responsesEvents) text(kind core.EventKind, delta []byte) {
-	if len(t.half) > 0 && t.halfOf == kind {
-		from := len(t.buf)
-		t.buf = append(append(t.buf, t.half...), delta...)
-		delta, t.half = t.buf[from:], t.half[:0]
+	if kind != t.halfOf {
+		t.half, t.halfOf = halfPair{}, kind // no other half came
 	}
-	if n := len(delta) - 6; n >= 0 && delta[n] == '\\' && delta[n+1] == 'u' && hex4(delta[n+2:])&^0x3FF == 0xD800 && !escaped(delta, n) {
-		t.half, t.halfOf = append(t.half[:0], delta[n:]...), kind
-		delta = delta[:n]
-	}
-	if len(delta) > 0 {
+	if delta = t.half.whole(delta); len(delta) > 0 {
 		t.add(core.Event{Kind: kind, Text: delta})
 	}
 }
@@ -157,10 +151,13 @@ func (t *responsesEvents) find(item string, output core.Opt[int64]) int {
 // arguments gives a piece of a call's arguments. The text of a tool that takes
 // plain text is the one argument of a function.
 func (t *responsesEvents) arguments(i int, piece []byte) {
-	if i < 0 || len(piece) == 0 {
+	if i < 0 {
 		return
 	}
 	c := &t.calls[i]
+	if piece = c.half.whole(piece); len(piece) == 0 {
+		return
+	}
 	if c.custom {
 		from := len(t.buf)
 		if !c.begun {

@@ -64,20 +64,10 @@ func quoteEnd(b []byte, i int) int {
 		if n < 0 {
 			return len(b)
 		}
-		if i += n + 1; !escaped(b, i-1) {
+		if i += n + 1; escapes(b[:i-1])%2 == 0 {
 			return i
 		}
 	}
-}
-
-// escaped tells whether what stands at i of a string has a backslash before it
-// that is not itself escaped.
-func escaped(b []byte, i int) bool {
-	n := 0
-	for i--; i >= 0 && b[i] == '\\'; i-- {
-		n++
-	}
-	return n%2 == 1
 }
 
 // quoted consumes a value and gives a string with its quotes, nil for anything else.

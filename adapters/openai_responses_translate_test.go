@@ -109,9 +109,9 @@ func TestResponsesEvents(t *testing.T) {
 			"calls by turns", []string{
 				created, `{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"a","call_id":"c1","name":"f","arguments":""}}`,
 				`{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","id":"b","call_id":"c2","name":"g","arguments":""}}`,
-				delta("function_call_arguments", "a", `"output_index":0,"delta":"{\"x\""`), delta("function_call_arguments", "b", `"output_index":1,"delta":"{}"`), delta("function_call_arguments", "a", `"output_index":0,"delta":":1}"`),
+				delta("function_call_arguments", "a", `"output_index":0,"delta":"{\"x\ud83d"`), delta("function_call_arguments", "b", `"output_index":1,"delta":"{}"`), delta("function_call_arguments", "a", `"output_index":0,"delta":"\ude00\":1}"`),
 				`{"type":"response.function_call_arguments.done","item_id":"a","output_index":0,"arguments":"{\"x\":1}"}`, done,
-			}, `start r big|tool 0 c1 f|tool 1 c2 g|args 0 {\"x\":1}|args 1 {}|finish tools`,
+			}, `start r big|tool 0 c1 f|tool 1 c2 g|args 0 {\"x\ud83d\ude00\":1}|args 1 {}|finish tools`,
 		},
 		{
 			"arguments at the end alone", []string{
