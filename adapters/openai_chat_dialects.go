@@ -71,7 +71,7 @@ var chatDialects = []chatDialect{
 		names: []string{"openrouter"}, hosts: []string{"openrouter.ai"}, thoughts: "reasoning", details: true, effort: wishObject, topK: true, cache: true,
 		files: "file", fileURLs: true,
 	},
-	{names: []string{"vercel", "vercel-ai-gateway"}, hosts: []string{"ai-gateway.vercel"}, details: true, effort: wishObject, files: "file", cache: true},
+	{names: []string{"vercel", "vercel-ai-gateway"}, hosts: []string{"ai-gateway.vercel"}, details: true, effort: wishObject, files: "file"},
 	{names: []string{"gemini"}, hosts: []string{"generativelanguage.googleapis.com"}, details: true},
 	{names: []string{"deepseek"}, hosts: []string{"api.deepseek.com"}, thoughts: "reasoning_content", effort: wishDeepSeek, single: true, noSchema: true, stops: 16},
 	{names: []string{"moonshot", "kimi"}, hosts: []string{"api.moonshot."}, thoughts: "reasoning_content", effort: wishSwitch, prefill: `"partial":true`, stops: 5},
