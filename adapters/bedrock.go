@@ -42,6 +42,9 @@ var bedrockBetas = []string{
 func (b Bedrock) Build(ctx context.Context, job *core.Job, content *core.Content, head core.RequestHead, offer *core.Offer) (*http.Request, []string, error) {
 	body, dropped, err := job.Body, []string(nil), error(nil)
 	if content != nil {
+		if err := dataAlone(content); err != nil {
+			return nil, nil, err
+		}
 		if body, dropped, err = (Anthropic{}).encode(content, offer); err != nil {
 			return nil, nil, err
 		}
@@ -59,6 +62,24 @@ func (b Bedrock) Build(ctx context.Context, job *core.Job, content *core.Content
 	}
 	req, err := b.AWS.request(ctx, head, offer, action, body)
 	return req, dropped, err
+}
+
+// dataAlone refuses images and documents by their address, which a Claude takes
+// from Anthropic's own servers alone.
+func dataAlone(c *core.Content) error {
+	for i := range c.Messages {
+		m := &c.Messages[i]
+		for j := range m.Parts {
+			addressed := len(m.Parts[j].Media.URL) > 0
+			for k := range m.Parts[j].Parts {
+				addressed = addressed || len(m.Parts[j].Parts[k].Media.URL) > 0
+			}
+			if addressed {
+				return cannot(partAt(c, m, j), "takes images and documents by their data, not by an address")
+			}
+		}
+	}
+	return nil
 }
 
 // betas are the beta flags of a call: the provider's own, as they are, where it

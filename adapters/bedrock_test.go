@@ -402,6 +402,17 @@ func TestBedrockTranslated(t *testing.T) {
 		t.Error("two answers were asked for")
 	}
 
+	image := core.Part{Kind: core.PartImage, Media: core.Media{URL: q("https://x/a.png")}}
+	for _, side := range []core.ProviderSide{bedrock(), adapters.VertexAnthropic{Tokens: &adapters.GoogleTokens{}}} {
+		for _, p := range []core.Part{image, {Kind: core.PartToolResult, ID: q("c"), Parts: []core.Part{image}}} {
+			_, _, err := side.Build(t.Context(), job, &core.Content{Messages: []core.Message{says(core.RoleUser, txt("hi"), p)}}, core.RequestHead{}, awsOffer(side.Format(), oldClaude))
+			var e *core.Error
+			if !errors.As(err, &e) || e.Kind != core.Invalid || e.Param != "messages[0].content[1]" {
+				t.Errorf("%s: an image by its address: %v", side.Format(), err)
+			}
+		}
+	}
+
 	var packed, plain []byte
 	for _, event := range []string{
 		`{"type":"message_start","message":{"id":"msg_1","role":"assistant","model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}`,

@@ -27,6 +27,9 @@ const vertexVersion = `"vertex-2023-10-16"`
 func (v VertexAnthropic) Build(ctx context.Context, job *core.Job, content *core.Content, head core.RequestHead, offer *core.Offer) (*http.Request, []string, error) {
 	body, dropped, err := job.Body, []string(nil), error(nil)
 	if content != nil {
+		if err := dataAlone(content); err != nil {
+			return nil, nil, err
+		}
 		if body, dropped, err = (Anthropic{}).encode(content, offer); err != nil {
 			return nil, nil, err
 		}
