@@ -1,6 +1,7 @@
 package adapters
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -166,9 +167,14 @@ func (e *converseBody) result(p turnPart) error {
 }
 
 // mark writes where the prompt is to be cached to, behind a part with such a mark.
+// A mark inside of a tool's result has no place there: it goes behind the result.
 func (e *converseBody) mark(p *core.Part) {
-	if p.Cache != "" && e.maker.caches() {
-		e.cachePoint(p.Cache)
+	life := p.Cache
+	for i := range p.Parts {
+		life = cmp.Or(life, p.Parts[i].Cache)
+	}
+	if life != "" && e.maker.caches() {
+		e.cachePoint(life)
 	}
 }
 

@@ -126,6 +126,10 @@ func TestConverseEncode(t *testing.T) {
 			says(core.RoleSystem, core.Part{Kind: core.PartText, Text: q("s"), Cache: "1h"}), says(core.RoleUser, core.Part{Kind: core.PartText, Text: q("hi"), Cache: "5m"}, txt("x"))}},
 			want: `{"system":[{"text":"s"},{"cachePoint":{"type":"default","ttl":"1h"}}],"messages":[{"role":"user","content":[{"text":"hi"},{"cachePoint":{"type":"default"}},{"text":"x"}]}],` +
 				`"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object","properties":{}}}}},{"cachePoint":{"type":"default"}}]},"inferenceConfig":{}}`},
+		{name: "a mark inside of a result", model: oldClaude, content: core.Content{Messages: []core.Message{hi, says(core.RoleAssistant, call), says(core.RoleUser,
+			core.Part{Kind: core.PartToolResult, ID: result.ID, Parts: []core.Part{{Kind: core.PartText, Text: q("1"), Cache: "5m"}}})}},
+			want: `{"messages":[{"role":"user","content":[{"text":"hi"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"call_1","name":"f","input":{"a":["x"]}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"call_1","content":[{"text":"1"}]}},{"cachePoint":{"type":"default"}}]}],` +
+				`"toolConfig":{"tools":[{"toolSpec":{"name":"f","description":"Not available any more: do not call it.","inputSchema":{"json":{"type":"object","properties":{}}}}}]},"inferenceConfig":{},"additionalModelRequestFields":{"tool_choice":{"type":"none"}}}`},
 		{name: "own reasoning goes back, another's does not", content: core.Content{Messages: []core.Message{hi, says(core.RoleAssistant,
 			core.Part{Kind: core.PartReasoning, Text: q("hm"), Seal: core.Seal{Origin: core.FormatConverse, Text: q("sig")}},
 			core.Part{Kind: core.PartReasoning, Seal: core.Seal{Origin: core.FormatConverse, Text: q("c2Vj"), Encrypted: true}},
