@@ -342,8 +342,12 @@ func (t *messagesTranslator) delta(dst []byte, kind core.EventKind, piece []byte
 // close ends the open block and opens the one that waits behind it.
 func (t *messagesTranslator) close(dst []byte) []byte {
 	t.open = false
+	if t.block.kind == core.EventReasoning && t.block.seal == nil {
+		// Anthropic refuses thinking that it did not sign: Unseal must know it.
+		t.block.seal = wrapSeal(core.Seal{})
+	}
 	if t.streamed {
-		if t.block.kind == core.EventReasoning && t.block.seal != nil {
+		if t.block.kind == core.EventReasoning {
 			dst = t.delta(dst, core.EventSeal, t.block.seal)
 		}
 		w := text{append(dst, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":"...)}
@@ -369,7 +373,7 @@ func (t *messagesTranslator) keep() {
 	case core.EventReasoning:
 		w.b = append(w.b, `{"type":"thinking","thinking":`...)
 		w.inner(b.text)
-		w.key("signature") // there even where there is none, as AI SDK's reader requires it
+		w.key("signature")
 		w.inner(b.seal)
 	case core.EventSeal:
 		w.b = append(w.b, `{"type":"redacted_thinking","data":`...)

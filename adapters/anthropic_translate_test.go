@@ -211,10 +211,11 @@ delta 0 {"type":"signature_delta","signature":"hw1:google:s:2:rss"}
 stop 0
 start 1 {"type":"thinking","thinking":"","signature":""}
 delta 1 {"type":"thinking_delta","thinking":"c"}
+delta 1 {"type":"signature_delta","signature":"hw1::s:0:"}
 stop 1
 start 2 {"type":"text","text":""}
 delta 2 {"type":"text_delta","text":"d"}
-stop 2`, `[{"type":"thinking","thinking":"ab","signature":"hw1:google:s:2:rss"},{"type":"thinking","thinking":"c","signature":""},{"type":"text","text":"d"}]`, "max_tokens"},
+stop 2`, `[{"type":"thinking","thinking":"ab","signature":"hw1:google:s:2:rss"},{"type":"thinking","thinking":"c","signature":"hw1::s:0:"},{"type":"text","text":"d"}]`, "max_tokens"},
 		{"encrypted, with a summary and without, and a call's", []core.Event{start, pieceEvent(core.EventReasoning, "sum"), sealEvent(core.FormatResponses, "e1", true), sealEvent(core.FormatResponses, "e2", true), sealEvent(core.FormatGoogle, "g", false), toolEvent(0, "t", "f"), argsEvent(0, "{}"), finishEvent(core.FinishTools)},
 			`start 0 {"type":"thinking","thinking":"","signature":""}
 delta 0 {"type":"thinking_delta","thinking":"sum"}
