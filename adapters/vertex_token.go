@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
+	"golang.org/x/sync/singleflight"
 )
 
 // GoogleTokens are access tokens from Google's usual places: the file that
@@ -19,10 +19,10 @@ import (
 // are looked for with the first call that needs one, and a token is used until
 // it ends. The zero value is ready.
 type GoogleTokens struct {
-	mu      sync.Mutex
-	source  oauth2.TokenSource
-	project string // that calls are counted for, where the credential says one
-	last    atomic.Pointer[oauth2.Token]
+	fetching singleflight.Group // guards source and project
+	source   oauth2.TokenSource
+	project  string // that calls are counted for, where the credential says one
+	last     atomic.Pointer[oauth2.Token]
 }
 
 // cloudScope is the right to use Google Cloud.
@@ -43,31 +43,20 @@ func (t *GoogleTokens) token(ctx context.Context) (string, string, error) {
 	if last := t.last.Load(); last.Valid() {
 		return last.AccessToken, t.project, nil
 	}
-	type result struct {
-		token *oauth2.Token
-		err   error
-	}
-	got := make(chan result, 1)
-	go func() {
-		token, err := t.fetch()
-		got <- result{token, err}
-	}()
 	select {
 	case <-ctx.Done():
 		return "", "", context.Cause(ctx)
-	case r := <-got:
-		if r.err != nil {
-			return "", "", r.err
+	case r := <-t.fetching.DoChan("", t.fetch):
+		if r.Err != nil {
+			return "", "", r.Err
 		}
-		return r.token.AccessToken, t.project, nil
+		return r.Val.(*oauth2.Token).AccessToken, t.project, nil
 	}
 }
 
-// fetch finds the credentials, once, and gets a token. One call at a time does:
-// the others then have its token.
-func (t *GoogleTokens) fetch() (*oauth2.Token, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// fetch finds the credentials, once, and gets a token. It runs once at a time:
+// calls that need one meanwhile wait for the same.
+func (t *GoogleTokens) fetch() (any, error) {
 	if last := t.last.Load(); last.Valid() {
 		return last, nil
 	}

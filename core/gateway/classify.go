@@ -78,7 +78,7 @@ func classify(status int, e core.UpstreamError) verdict {
 		return verdict{word: "status", next: true, counts: true}
 	case status == http.StatusTooManyRequests:
 		return verdict{word: "status", next: true, counts: true, wait: true, kind: core.Busy}
-	case status == http.StatusRequestTimeout || status >= 500:
+	case status == http.StatusRequestTimeout || status == http.StatusFailedDependency || status >= 500: // 424: Bedrock's model failed
 		return verdict{word: "status", next: true, counts: true, wait: status == http.StatusServiceUnavailable}
 	case status == http.StatusRequestEntityTooLarge,
 		exact("context_length_exceeded", "exceed_context_size_error", "request_too_large"),
