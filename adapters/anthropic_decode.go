@@ -29,7 +29,21 @@ func (Anthropic) Decode(job *core.Job) (*core.Content, error) {
 	if d.err != nil {
 		return nil, notJSON(d.err)
 	}
+	d.out.Shown = shownThinking(d.out)
 	return d.out, nil
+}
+
+// shownThinking is what the API itself would show: no thinking unless it was
+// asked for. With tools it stays, as some providers want it back with the next
+// turn, and a client that has tools looks at each block.
+func shownThinking(c *core.Content) core.Shown {
+	switch asked := c.Fields[core.AskReasoning] == "thinking" && c.Reasoning.Effort != "none"; {
+	case c.Reasoning.Visible == core.Some(false):
+		return core.ShowSeals
+	case asked || len(c.Tools) > 0:
+		return core.ShowAll
+	}
+	return core.ShowNone
 }
 
 func (d *messagesDecoder) request() error {

@@ -35,6 +35,9 @@ func (Google) Decode(job *core.Job) (*core.Content, error) {
 	}
 	matchGoogleCalls(d.c.Messages)
 	d.onlyAllowed()
+	if !d.c.Reasoning.Visible.V { // thoughts come to those who ask for them
+		d.c.Shown = core.ShowSeals
+	}
 	return d.c, nil
 }
 

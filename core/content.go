@@ -30,6 +30,7 @@ type Content struct {
 
 	Answer    AnswerForm
 	Reasoning ReasoningWish
+	Shown     Shown
 	User      Quoted // a tag of the end user
 
 	// Fields are the places of the client's request where the fields above were
@@ -197,6 +198,16 @@ type ReasoningWish struct {
 	// Visible: reasoning, or its summary, is to be shown; absent where unsaid.
 	Visible Opt[bool]
 }
+
+// Shown is what of the reasoning of a provider of another format the client is
+// given: one that did not ask may take the first block of an answer for its text.
+type Shown uint8
+
+const (
+	ShowAll   Shown = iota
+	ShowSeals       // not its text
+	ShowNone
+)
 
 // EventKind tells what an Event is.
 type EventKind uint8

@@ -97,14 +97,15 @@ func (c *call) foreignHead() (head core.RequestHead, dropped []string) {
 // client: what it reads is given on in the client's.
 type translated struct {
 	core.Reader
-	to  core.Translator
-	sse bool   // the client reads server-sent events, and comments among them: Google's SDKs take those for broken
-	buf []byte // what the client gets of the frame under way
+	to    core.Translator
+	shown core.Shown
+	sse   bool   // the client reads server-sent events, and comments among them: Google's SDKs take those for broken
+	buf   []byte // what the client gets of the frame under way
 }
 
 // translate makes it, for one answer.
 func (c *call) translate(r core.Reader) *translated {
-	return &translated{Reader: r, to: c.adapter.Translator(c.job, c.t0),
+	return &translated{Reader: r, to: c.adapter.Translator(c.job, c.t0), shown: c.content.Shown,
 		sse: c.job.Streamed && c.job.Format != core.FormatGoogle && strings.HasPrefix(c.writer.ContentType(), "text/event-stream")}
 }
 
@@ -129,7 +130,12 @@ func (t *translated) Read(f *core.Frame) core.Mark {
 
 func (t *translated) write(dst []byte, events []core.Event) []byte {
 	for i := range events {
-		dst = t.to.Event(dst, &events[i])
+		switch e := &events[i]; {
+		case e.Kind == core.EventReasoning && t.shown != core.ShowAll:
+		case e.Kind == core.EventSeal && t.shown == core.ShowNone:
+		default:
+			dst = t.to.Event(dst, e)
+		}
 	}
 	return dst
 }

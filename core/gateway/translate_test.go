@@ -158,3 +158,45 @@ func TestPairsFail(t *testing.T) {
 		}
 	})
 }
+
+// TestReasoningShown: a client of Anthropic's or Google's gets a provider's
+// reasoning where it would get that API's own: a client that did not ask takes the
+// first block for the answer. It counts as output all the same.
+func TestReasoningShown(t *testing.T) {
+	const thought = "marked-thought"
+	chat, messages, google := wires()[0], wires()[2], wires()[3]
+	for _, c := range []struct {
+		client wire
+		more   string // fields of the request
+		shown  bool
+	}{
+		{messages, ``, false},
+		{messages, `,"thinking":{"type":"disabled"}`, false},
+		{messages, `,"thinking":{"type":"adaptive","display":"omitted"}`, false},
+		{messages, `,"thinking":{"type":"adaptive"}`, true},
+		{messages, `,"thinking":{"type":"enabled","budget_tokens":50}`, true},
+		{messages, `,"tools":[{"name":"f","input_schema":{"type":"object"}}]`, true},
+		{google, ``, false},
+		{google, `,"generationConfig":{"thinkingConfig":{"thinkingBudget":50}}`, false},
+		{google, `,"generationConfig":{"thinkingConfig":{"includeThoughts":true}}`, true},
+	} {
+		t.Run(c.client.name+c.more, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				thinks := `data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"reasoning_content":"` + thought + `"},"finish_reason":null}]}` + "\n\n"
+				r := newRig(t, nil, chat.offer("a", step{10 * ms, chat.head() + chunk(chat.opening+thinks)}, step{30 * ms, chunk(chat.says("tea"))}, step{40 * ms, chunk(chat.ending) + lastChunk}))
+				ask := c.client.ask(prompt, true)
+				a := r.post(c.client.stream, ask[:len(ask)-1]+c.more+"}", "anthropic-version", "2023-06-01")
+				if got, err := c.client.sdk(a.body); err != nil || !strings.HasSuffix(got.text, "tea") || !got.ended {
+					t.Errorf("an SDK reads %+v, %v of %s", got, err, a.body)
+				}
+				if strings.Contains(a.body, thought) != c.shown {
+					t.Errorf("reasoning shown: %t, want %t, in %s", !c.shown, c.shown, a.body)
+				}
+				synctest.Wait()
+				if first := r.only().Timing.FirstResponse; first != core.Some(10.0) {
+					t.Errorf("the first response came after %v, want 10 ms", first)
+				}
+			})
+		})
+	}
+}
