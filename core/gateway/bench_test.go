@@ -43,8 +43,10 @@ func (s *sinkhole) Write(p []byte) (int, error) { return len(p), nil }
 func (s *sinkhole) WriteHeader(int)             {}
 func (s *sinkhole) Flush()                      {}
 
+const chatPath = "/v1/chat/completions"
+
 // benchCall measures the gateway's own share of a call: no sockets, no store.
-func benchCall(b *testing.B, d canned, body string) {
+func benchCall(b *testing.B, d canned, path, body string) {
 	var providers []*core.Provider
 	var offers []*core.Offer
 	for _, name := range []string{"a", "b", "c"} {
@@ -69,7 +71,7 @@ func benchCall(b *testing.B, d canned, body string) {
 	gw.Swap(&gateway.Setup{Settings: core.DefaultSettings(), Catalogue: catalogue})
 	b.ReportAllocs()
 	for b.Loop() {
-		r, err := http.NewRequest("POST", "/v1/chat/completions", strings.NewReader(body))
+		r, err := http.NewRequest("POST", path, strings.NewReader(body))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -79,14 +81,32 @@ func benchCall(b *testing.B, d canned, body string) {
 }
 
 func BenchmarkCall(b *testing.B) {
-	benchCall(b, canned{http.Header{"Content-Type": {"application/json"}}, whole("fine", 200, 20)}, strings.Replace(ask, "hi", strings.Repeat("word ", 200), 1))
+	benchCall(b, canned{http.Header{"Content-Type": {"application/json"}}, whole("fine", 200, 20)}, chatPath, strings.Replace(ask, "hi", strings.Repeat("word ", 200), 1))
 }
 
 // BenchmarkStream is a stream of 200 events that come at once.
 func BenchmarkStream(b *testing.B) {
-	benchCall(b, canned{http.Header{"Content-Type": {"text/event-stream"}}, role + strings.Repeat(text("word "), 198) + finish + usage(200, 200) + done}, strings.Replace(askStream, "hi", strings.Repeat("word ", 200), 1))
+	benchCall(b, canned{http.Header{"Content-Type": {"text/event-stream"}}, role + strings.Repeat(text("word "), 198) + finish + usage(200, 200) + done}, chatPath, strings.Replace(askStream, "hi", strings.Repeat("word ", 200), 1))
 }
 
 func BenchmarkCall400KB(b *testing.B) {
-	benchCall(b, canned{http.Header{"Content-Type": {"application/json"}}, whole("fine", 200, 20)}, strings.Replace(ask, "hi", strings.Repeat("word ", 80000), 1))
+	benchCall(b, canned{http.Header{"Content-Type": {"application/json"}}, whole("fine", 200, 20)}, chatPath, strings.Replace(ask, "hi", strings.Repeat("word ", 80000), 1))
+}
+
+// messagesAsk is a call of Anthropic's format, which all providers here do not
+// speak.
+func messagesAsk(words int, streamed string) string {
+	return `{"model":"mini","max_tokens":300,"messages":[{"role":"user","content":"` + strings.Repeat("word ", words) + `"}],"stream":` + streamed + `}`
+}
+
+func BenchmarkTranslatedCall(b *testing.B) {
+	benchCall(b, canned{http.Header{"Content-Type": {"application/json"}}, whole("fine", 200, 20)}, "/v1/messages", messagesAsk(200, "false"))
+}
+
+func BenchmarkTranslatedStream(b *testing.B) {
+	benchCall(b, canned{http.Header{"Content-Type": {"text/event-stream"}}, role + strings.Repeat(text("word "), 198) + finish + usage(200, 200) + done}, "/v1/messages", messagesAsk(200, "true"))
+}
+
+func BenchmarkTranslatedCall400KB(b *testing.B) {
+	benchCall(b, canned{http.Header{"Content-Type": {"application/json"}}, whole("fine", 200, 20)}, "/v1/messages", messagesAsk(80000, "false"))
 }
