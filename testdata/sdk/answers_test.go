@@ -18,6 +18,7 @@ type utterance struct {
 	status int
 	header map[string]string
 	chunks []string
+	said   int // chunks until all of the text was said
 }
 
 // quotes are the pieces of a text as JSON strings.
@@ -53,7 +54,7 @@ func (s *say) chatUsage() string {
 		u.in, u.out, u.in+u.out, u.read, u.write, u.thought)
 }
 
-var chatFinish = map[string]string{"stop": "stop", "tools": "tool_calls", "length": "length", "filter": "content_filter", "refusal": "stop"}
+var chatFinish = map[string]string{"stop": "stop", "tools": "tool_calls", "length": "length", "filter": "content_filter", "refusal": "stop", "stopword": "stop"}
 
 func (s *say) chat(streamed bool) (out []string) {
 	finish := quote(chatFinish[s.end()])
@@ -211,7 +212,7 @@ func quotesOf(texts []string) (all []string) {
 	return all
 }
 
-var messagesFinish = map[string]string{"stop": "end_turn", "tools": "tool_use", "length": "max_tokens", "filter": "refusal", "refusal": "refusal"}
+var messagesFinish = map[string]string{"stop": "end_turn", "tools": "tool_use", "length": "max_tokens", "filter": "refusal", "refusal": "refusal", "stopword": "stop_sequence", "pause": "pause_turn"}
 
 // messages are Anthropic's events, as name and data, or the whole answer alone.
 func (s *say) messages(streamed bool) (out []string) {
@@ -302,7 +303,7 @@ func awsFrame(kind, name, payload string) string {
 	return string(binary.BigEndian.AppendUint32(frame, crc32.ChecksumIEEE(frame)))
 }
 
-var generateFinish = map[string]string{"stop": "STOP", "tools": "STOP", "length": "MAX_TOKENS", "filter": "SAFETY", "refusal": "SAFETY"}
+var generateFinish = map[string]string{"stop": "STOP", "tools": "STOP", "length": "MAX_TOKENS", "filter": "SAFETY", "refusal": "SAFETY", "stopword": "STOP"}
 
 func (s *say) generate(streamed bool) (out []string) {
 	u := s.usage
@@ -358,7 +359,7 @@ func (s *say) generate(streamed bool) (out []string) {
 	return append(out, "data: "+event("", ","+finish, second+`],`+usage)+"\r\n\r\n")
 }
 
-var converseFinish = map[string]string{"stop": "end_turn", "tools": "tool_use", "length": "max_tokens", "filter": "content_filtered", "refusal": "guardrail_intervened"}
+var converseFinish = map[string]string{"stop": "end_turn", "tools": "tool_use", "length": "max_tokens", "filter": "content_filtered", "refusal": "guardrail_intervened", "stopword": "stop_sequence"}
 
 func (s *say) converse(streamed bool) (out []string) {
 	u := s.usage
@@ -451,13 +452,13 @@ func (s *say) ollama(streamed bool) (out []string) {
 
 // wrong is a provider's error for a status: inside a stream, and as a body.
 func wrong(api string, status int) (event, body string) {
-	kind := map[int]string{400: "invalid_request_error", 429: "rate_limit_error", 500: "api_error", 503: "overloaded_error"}[status]
+	kind := map[int]string{400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error", 500: "api_error", 503: "overloaded_error"}[status]
 	switch api {
 	case messages, invoke:
 		body = fmt.Sprintf(`{"type":"error","error":{"type":%q,"message":%q}}`, kind, failed)
 		event = "event: error\ndata: " + body + "\n\n"
 	case generate:
-		word := map[int]string{400: "INVALID_ARGUMENT", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}[status]
+		word := map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}[status]
 		body = fmt.Sprintf(`{"error":{"code":%d,"message":%q,"status":%q}}`, status, failed, word)
 		event = "data: " + body + "\r\n\r\n"
 	case ollama:
@@ -479,12 +480,12 @@ func wrong(api string, status int) (event, body string) {
 
 // speak says an answer in a provider's format.
 func (s *say) speak(p *provider, streamed bool) utterance {
-	out := utterance{200, map[string]string{"Content-Type": "application/json"}, nil}
+	out := utterance{status: 200, header: map[string]string{"Content-Type": "application/json"}}
 	if f := s.fail; f != nil && !f.after {
 		_, body := wrong(p.api, f.status)
 		out.status, out.chunks = f.status, []string{body}
 		if p.api == converse || p.api == invoke {
-			out.header["X-Amzn-Errortype"] = map[int]string{400: "ValidationException", 429: "ThrottlingException", 500: "InternalServerException"}[f.status]
+			out.header["X-Amzn-Errortype"] = map[int]string{400: "ValidationException", 401: "UnrecognizedClientException", 429: "ThrottlingException", 500: "InternalServerException"}[f.status]
 		}
 		return out
 	}
@@ -512,14 +513,19 @@ func (s *say) speak(p *provider, streamed bool) utterance {
 	case ollama:
 		out.chunks = s.ollama(streamed)
 	}
-	if s.fail != nil { // behind the last piece of the text
-		texts := out.chunks
-		if p.api == invoke {
-			texts = s.messages(true)
-		}
-		at := slices.IndexFunc(texts, func(c string) bool { return strings.Contains(c, s.pieces[len(s.pieces)-1]) })
+	texts := out.chunks
+	if p.api == invoke && streamed {
+		texts = s.messages(true)
+	}
+	if len(s.pieces) > 0 {
+		out.said = 1 + slices.IndexFunc(texts, func(c string) bool { return strings.Contains(c, s.pieces[len(s.pieces)-1]) })
+	}
+	if s.fail != nil || s.cut {
+		out.chunks = out.chunks[:out.said:out.said]
+	}
+	if s.fail != nil {
 		event, _ := wrong(p.api, s.fail.status)
-		out.chunks = append(out.chunks[:at+1:at+1], event)
+		out.chunks = append(out.chunks, event)
 	}
 	return out
 }

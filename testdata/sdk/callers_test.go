@@ -29,16 +29,16 @@ type caller struct {
 
 // callers are the four.
 var callers = []*caller{
-	{chat, map[string]string{"max": "max_completion_tokens", "temperature": "temperature", "top_p": "top_p", "seed": "seed", "presence": "presence_penalty",
+	{chat, map[string]string{"allowed": "tool_choice", "json": "response_format", "max": "max_completion_tokens", "temperature": "temperature", "top_p": "top_p", "seed": "seed", "presence": "presence_penalty",
 		"frequency": "frequency_penalty", "n": "n", "logs": "logprobs", "stop": "stop", "one tool": "parallel_tool_calls", "choice": "tool_choice",
 		"schema": "response_format", "effort": "reasoning_effort", "user": "user", "later system": "messages", "document": "messages", "link": "messages", "name": "filename"}, side.askChat},
-	{responses, map[string]string{"max": "max_output_tokens", "temperature": "temperature", "top_p": "top_p", "logs": "top_logprobs", "one tool": "parallel_tool_calls",
+	{responses, map[string]string{"allowed": "tool_choice", "json": "text.format", "max": "max_output_tokens", "temperature": "temperature", "top_p": "top_p", "logs": "top_logprobs", "one tool": "parallel_tool_calls",
 		"choice": "tool_choice", "schema": "text.format", "effort": "reasoning", "user": "safety_identifier", "later system": "input", "document": "input", "link": "input",
 		"result image": "input", "name": "filename", "shown": "reasoning"}, side.askResponses},
 	{messages, map[string]string{"max": "max_tokens", "temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "stop": "stop_sequences",
 		"one tool": "disable_parallel_tool_use", "choice": "tool_choice", "schema": "output_config.format", "effort": "thinking", "user": "metadata.user_id",
 		"later system": "messages", "document": "messages", "link": "messages", "result image": "messages", "failed": "messages", "cache": "cache_control", "shown": "thinking"}, side.askMessages},
-	{generate, map[string]string{"max": "maxOutputTokens", "temperature": "temperature", "top_p": "topP", "top_k": "topK", "seed": "seed", "presence": "presencePenalty",
+	{generate, map[string]string{"allowed": "toolConfig", "json": "responseMimeType", "max": "maxOutputTokens", "temperature": "temperature", "top_p": "topP", "top_k": "topK", "seed": "seed", "presence": "presencePenalty",
 		"frequency": "frequencyPenalty", "n": "candidateCount", "logs": "ogprobs", "stop": "stopSequences", "choice": "toolConfig", "schema": "responseJsonSchema",
 		"effort": "thinkingConfig", "document": "contents", "link": "contents", "result image": "contents", "failed": "contents", "shown": "thinkingConfig"}, side.askGenerate},
 }
@@ -49,6 +49,13 @@ func (r *said) closing(p *tap, err error) *said {
 	defer p.mu.Unlock()
 	r.err, r.id, r.dropped = err, p.header.Get("X-Request-Id"), p.header.Get("X-Headway-Dropped")
 	return r
+}
+
+// tell says that an event of a stream has come.
+func (s side) tell(event string) {
+	if s.each != nil {
+		s.each(event)
+	}
 }
 
 func dataURL(p part) string { return "data:" + p.media + ";base64," + p.text }
@@ -66,9 +73,15 @@ func (s side) askChat(ctx context.Context, model string, a *ask, streamed bool) 
 	for _, f := range a.tools {
 		p.Tools = append(p.Tools, openai.ChatCompletionFunctionTool(openai.FunctionDefinitionParam{Name: f.name, Description: openai.String(f.description), Parameters: f.schema}))
 	}
-	switch a.choice {
-	case "":
-	case "auto", "none", "required":
+	switch {
+	case a.allowed != nil:
+		of := openai.ChatCompletionAllowedToolsParam{Mode: "required"}
+		for _, name := range a.allowed {
+			of.Tools = append(of.Tools, map[string]any{"type": "function", "function": map[string]any{"name": name}})
+		}
+		p.ToolChoice = openai.ToolChoiceOptionAllowedTools(of)
+	case a.choice == "":
+	case a.choice == "auto" || a.choice == "none" || a.choice == "required":
 		p.ToolChoice.OfAuto = openai.String(a.choice)
 	default:
 		p.ToolChoice = openai.ToolChoiceOptionFunctionToolChoice(openai.ChatCompletionNamedToolChoiceFunctionParam{Name: a.choice})
@@ -76,7 +89,9 @@ func (s side) askChat(ctx context.Context, model string, a *ask, streamed bool) 
 	if a.oneTool {
 		p.ParallelToolCalls = openai.Bool(false)
 	}
-	p.MaxCompletionTokens = openai.Int(a.max)
+	if a.max > 0 {
+		p.MaxCompletionTokens = openai.Int(a.max)
+	}
 	for name, field := range map[string]*param.Opt[float64]{"temperature": &p.Temperature, "top_p": &p.TopP, "presence": &p.PresencePenalty, "frequency": &p.FrequencyPenalty} {
 		if v, ok := a.numbers[name]; ok {
 			*field = openai.Float(v)
@@ -96,6 +111,9 @@ func (s side) askChat(ctx context.Context, model string, a *ask, streamed bool) 
 	}
 	if a.schema != nil {
 		p.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "answer", Schema: a.schema, Strict: openai.Bool(true)}}
+	}
+	if a.json {
+		p.ResponseFormat.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
 	}
 	p.ReasoningEffort = shared.ReasoningEffort(a.effort)
 	if a.user != "" {
@@ -179,6 +197,7 @@ func (s side) hearChat(ctx context.Context, p openai.ChatCompletionNewParams) *s
 		if !acc.AddChunk(c) || c.ID == "" || c.Object != "chat.completion.chunk" || c.Created == 0 {
 			r.trouble = "a chunk that is none: " + c.RawJSON()
 		}
+		s.tell(c.RawJSON())
 		if c.JSON.Usage.Valid() {
 			r.usage = chatTokens(c.Usage)
 		}
@@ -235,7 +254,7 @@ func (r *said) chat(c *openai.ChatCompletion, message map[string]json.RawMessage
 		texts = append(texts, choice.Message.Content)
 	}
 	first := c.Choices[0]
-	r.text, r.refusal = strings.Join(texts, "|"), first.Message.Refusal
+	r.text, r.refusal, r.model = strings.Join(texts, "|"), first.Message.Refusal, c.Model
 	_ = json.Unmarshal(message["reasoning_content"], &r.reasoning)
 	for _, t := range first.Message.ToolCalls {
 		r.calls = append(r.calls, call{t.ID, t.Function.Name, t.Function.Arguments})
@@ -261,7 +280,10 @@ func chatTokens(u openai.CompletionUsage) tokens {
 
 // askResponses asks with OpenAI's SDK for Responses.
 func (s side) askResponses(ctx context.Context, model string, a *ask, streamed bool) *said {
-	p := oairesponses.ResponseNewParams{Model: model, Store: openai.Bool(false), MaxOutputTokens: openai.Int(a.max)}
+	p := oairesponses.ResponseNewParams{Model: model, Store: openai.Bool(false)}
+	if a.max > 0 {
+		p.MaxOutputTokens = openai.Int(a.max)
+	}
 	var input oairesponses.ResponseInputParam
 	for i, t := range a.turns {
 		switch {
@@ -279,9 +301,15 @@ func (s side) askResponses(ctx context.Context, model string, a *ask, streamed b
 	for _, f := range a.tools {
 		p.Tools = append(p.Tools, oairesponses.ToolUnionParam{OfFunction: &oairesponses.FunctionToolParam{Name: f.name, Description: openai.String(f.description), Parameters: f.schema, Strict: openai.Bool(false)}})
 	}
-	switch a.choice {
-	case "":
-	case "auto", "none", "required":
+	switch {
+	case a.allowed != nil:
+		of := &oairesponses.ToolChoiceAllowedParam{Mode: "required"}
+		for _, name := range a.allowed {
+			of.Tools = append(of.Tools, map[string]any{"type": "function", "name": name})
+		}
+		p.ToolChoice.OfAllowedTools = of
+	case a.choice == "":
+	case a.choice == "auto" || a.choice == "none" || a.choice == "required":
 		p.ToolChoice.OfToolChoiceMode = openai.Opt(oairesponses.ToolChoiceOptions(a.choice))
 	default:
 		p.ToolChoice.OfFunctionTool = &oairesponses.ToolChoiceFunctionParam{Name: a.choice}
@@ -299,6 +327,9 @@ func (s side) askResponses(ctx context.Context, model string, a *ask, streamed b
 	}
 	if a.schema != nil {
 		p.Text.Format.OfJSONSchema = &oairesponses.ResponseFormatTextJSONSchemaConfigParam{Name: "answer", Schema: a.schema, Strict: openai.Bool(true)}
+	}
+	if a.json {
+		p.Text.Format.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
 	}
 	if a.effort != "" {
 		p.Reasoning = shared.ReasoningParam{Effort: shared.ReasoningEffort(a.effort), Summary: shared.ReasoningSummaryAuto}
@@ -328,6 +359,7 @@ func (s side) askResponses(ctx context.Context, model string, a *ask, streamed b
 			r.trouble = fmt.Sprintf("event %d has the number %d", next, e.SequenceNumber)
 		}
 		next++
+		s.tell(e.RawJSON())
 		if e.Type == "response.completed" || e.Type == "response.incomplete" {
 			r.response(&e.Response)
 		}
@@ -383,7 +415,7 @@ func responseTurn(t turn) (all oairesponses.ResponseInputParam) {
 		if role == "" {
 			role = oairesponses.EasyInputMessageRole(t.role)
 		}
-		all = append(all, oairesponses.ResponseInputItemParamOfMessage(t.parts[0].text, role))
+		all = append(all, oairesponses.ResponseInputItemParamOfMessage(content[0]["text"].(string), role))
 	case content != nil:
 		item(map[string]any{"type": "message", "role": t.role, "content": content})
 	}
@@ -411,7 +443,7 @@ func (r *said) response(resp *oairesponses.Response) {
 			}
 		}
 	}
-	r.text, r.native = resp.OutputText(), raw
+	r.text, r.native, r.model = resp.OutputText(), raw, resp.Model
 	r.finish = map[string]string{"completed": "stop", "max_output_tokens": "length", "content_filter": "filter"}[resp.IncompleteDetails.Reason+map[bool]string{true: string(resp.Status)}[resp.IncompleteDetails.Reason == ""]]
 	if r.finish == "stop" && len(r.calls) > 0 {
 		r.finish = "tools"
@@ -504,6 +536,7 @@ func (s side) askMessages(ctx context.Context, model string, a *ask, streamed bo
 		if err := m.Accumulate(e); err != nil {
 			r.trouble = err.Error()
 		}
+		s.tell(e.RawJSON())
 		switch e.Type { // one block at a time, each opened and closed once
 		case "content_block_start":
 			if open >= 0 || e.Index != int64(len(m.Content)-1) {
@@ -565,10 +598,15 @@ func (r *said) message(m *anthropic.Message) {
 		}
 	}
 	r.finish = back(map[string]string{"stop": "end_turn", "tools": "tool_use", "length": "max_tokens"}, string(m.StopReason))
-	if m.StopReason == anthropic.StopReasonRefusal {
+	switch m.StopReason {
+	case anthropic.StopReasonRefusal:
 		r.finish = "refusal"
+	case anthropic.StopReasonStopSequence:
+		r.finish = "stop"
+	case anthropic.StopReasonPauseTurn:
+		r.finish = "pause"
 	}
-	r.native = m.ToParam()
+	r.native, r.model = m.ToParam(), string(m.Model)
 	u := m.Usage
 	r.usage = tokens{u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens, u.CacheCreation.Ephemeral1hInputTokens,
 		u.OutputTokens, u.OutputTokensDetails.ThinkingTokens}
@@ -614,6 +652,9 @@ func (s side) askGenerate(ctx context.Context, model string, a *ask, streamed bo
 		}
 		config.ToolConfig = &genai.ToolConfig{FunctionCallingConfig: c}
 	}
+	if a.allowed != nil {
+		config.ToolConfig = &genai.ToolConfig{FunctionCallingConfig: &genai.FunctionCallingConfig{Mode: "ANY", AllowedFunctionNames: a.allowed}}
+	}
 	for name, field := range map[string]**float32{"temperature": &config.Temperature, "top_p": &config.TopP, "top_k": &config.TopK, "presence": &config.PresencePenalty, "frequency": &config.FrequencyPenalty} {
 		if v, ok := a.numbers[name]; ok {
 			*field = genai.Ptr(float32(v))
@@ -627,6 +668,9 @@ func (s side) askGenerate(ctx context.Context, model string, a *ask, streamed bo
 	}
 	if a.schema != nil {
 		config.ResponseMIMEType, config.ResponseJsonSchema = "application/json", a.schema
+	}
+	if a.json {
+		config.ResponseMIMEType = "application/json"
 	}
 	for limit, effort := range efforts {
 		if effort == a.effort {
@@ -646,6 +690,7 @@ func (s side) askGenerate(ctx context.Context, model string, a *ask, streamed bo
 				break
 			}
 			g.add(r, resp)
+			s.tell(quoteJSON(resp.Candidates))
 		}
 	} else {
 		var resp *genai.GenerateContentResponse
@@ -677,6 +722,7 @@ type generated struct {
 }
 
 func (g *generated) add(r *said, resp *genai.GenerateContentResponse) {
+	r.model = resp.ModelVersion
 	if u := resp.UsageMetadata; u != nil {
 		out := u.TotalTokenCount - u.PromptTokenCount
 		if u.TotalTokenCount == 0 { // unknown, as the input is

@@ -3,6 +3,7 @@ package sdktest
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +68,8 @@ func scenarios() []*scenario {
 	}
 	wish := with(func(a *ask) { a.max, a.effort = 16000, "medium" })
 	thinks := say{think: []string{"Let me ", "see: \"é\" ", "\\ 東京.\n"}, seal: "c2VhbCBvbmUrLz0=", pieces: pieces("It flies."), usage: used}
+	unasked := thinks
+	unasked.unasked = true
 	long := say{usage: plainU}
 	for i := range 1200 {
 		long.pieces = append(long.pieces, fmt.Sprintf("word %d \\\"é\\\" ", i))
@@ -82,6 +85,16 @@ func scenarios() []*scenario {
 		{name: "no-arguments", ask: tools("get_time"), say: say{calls: []call{{"call_a", "get_time", "{}"}}, usage: plainU}},
 		{name: "no-tool", ask: tools("none"), say: hello},
 		{name: "one-tool", ask: with(func(a *ask) { a.tools, a.choice, a.oneTool = []function{forecast}, "required", true }), say: hello, needs: []string{"one tool"}},
+		{name: "bare-tool", ask: with(func(a *ask) { a.tools = []function{{"go", "", nil}} }), say: hello, needs: []string{"allowed"}},
+		{name: "allowed", ask: with(func(a *ask) {
+			a.tools, a.allowed = []function{forecast, clock, {"go", "Go.", clock.schema}}, []string{"get_time", "go"}
+		}), say: hello, needs: []string{"allowed"}},
+		{name: "no-max", ask: with(func(a *ask) { a.max = 0 }), say: hello, needs: []string{"allowed"}},
+		{name: "swapped", ask: with(func(a *ask) {
+			a.tools = []function{forecast, clock}
+			a.turns = append(a.turns[:2:2], assistant(text(""), part{kind: "call", id: "call_a", name: "get_forecast", args: tokyo}, part{kind: "call", id: "call_b", name: "get_time", args: "{}"}),
+				user(result("call_b", "get_time", false, text("noon"))), user(result("call_a", "get_forecast", false, text("warm")), text("So?")))
+		}), say: hello, foreign: true},
 		{name: "results", ask: with(func(a *ask) {
 			a.tools = []function{forecast, clock}
 			a.turns = append(a.turns[:2:2], assistant(text("I look."), part{kind: "call", id: "call_a", name: "get_forecast", args: deep}, part{kind: "call", id: "call_b", name: "get_time", args: "{}"}),
@@ -115,6 +128,7 @@ func scenarios() []*scenario {
 		}), say: hello, needs: []string{"later system"}},
 		{name: "prefill", ask: with(func(a *ask) { a.turns = append(a.turns[:2:2], assistant(text("It is"))) }), say: hello},
 		{name: "schema", ask: with(func(a *ask) { a.schema = shape }), say: say{pieces: pieces(`{"name": "a \"b\""}`), usage: plainU}},
+		{name: "json", ask: with(func(a *ask) { a.json = true }), say: say{pieces: pieces(`{"a": 1}`), usage: plainU}, needs: []string{"json"}},
 		{name: "stop", ask: with(func(a *ask) { a.stop = []string{"END", "\n\n\"é\""} }), say: hello, needs: []string{"stop"}},
 		{name: "choices", ask: with(func(a *ask) { a.n = 2 }), say: say{pieces: pieces("One two."), second: "Three.", usage: plainU}, needs: []string{"n"}},
 		{name: "logs", ask: with(func(a *ask) { a.logs = 3 }), say: hello, needs: []string{"logs"}},
@@ -125,12 +139,19 @@ func scenarios() []*scenario {
 			a.turns = []turn{{role: "system", parts: []part{marked}}, user(long, text("Go."))}
 		}), say: hello, needs: []string{"cache"}},
 		{name: "thinks", ask: wish, say: thinks},
+		{name: "thinks-unasked", ask: base, say: unasked},
 		{name: "thinks-hidden", ask: wish, say: say{seal: "c2VhbCB0d28rLz0=", pieces: pieces("Hm."), usage: used}, can: []string{"seal"}},
 		{name: "thinks-tool", ask: with(func(a *ask) { a.max, a.effort, a.tools = 16000, "low", []function{forecast} }), say: say{think: thinks.think, seal: thinks.seal, calls: []call{{"call_a", "get_forecast", deep}}, usage: used}},
 		{name: "refusal", ask: base, say: say{refusal: "I cannot say that.", finish: "refusal", usage: plainU}, can: []string{"refusal"}},
 		{name: "filter", ask: base, say: say{pieces: pieces("I was "), finish: "filter", usage: plainU}, can: []string{"refusal"}},
 		{name: "length", ask: base, say: say{pieces: pieces("One two"), finish: "length", usage: plainU}},
 		{name: "length-tool", ask: tools(""), say: say{calls: []call{{"call_a", "get_forecast", tokyo}}, finish: "length", usage: plainU}},
+		{name: "stopword", ask: with(func(a *ask) { a.stop = []string{"END"} }), needs: []string{"stop"}, say: say{pieces: pieces("One two"), finish: "stopword", usage: plainU}},
+		{name: "pause", ask: base, say: say{pieces: pieces("One two"), finish: "pause", usage: plainU}, can: []string{"pause"}},
+		{name: "live", ask: base, say: hello, shape: "stream"},
+		{name: "cut", ask: base, say: say{pieces: pieces("One two three "), usage: plainU, cut: true}, shape: "stream"},
+		{name: "error-early", ask: base, say: say{fail: &failure{status: 503, after: true}}, shape: "stream"},
+		{name: "error-401", ask: base, say: say{fail: &failure{status: 401}}},
 		{name: "error-400", ask: base, say: say{fail: &failure{status: 400}}},
 		{name: "error-429", ask: base, say: say{fail: &failure{status: 429}}},
 		{name: "error-500", ask: base, say: say{fail: &failure{status: 500}}},
@@ -147,7 +168,7 @@ func scenarios() []*scenario {
 
 // refusals are the words whose loss would change what an answer means; what else
 // a provider lacks is left out and named.
-var refusals = []string{"n", "stop", "logs", "choice", "schema", "max", "link", "document"}
+var refusals = []string{"n", "stop", "logs", "choice", "schema", "json", "max", "link", "document"}
 
 // becomes is what is to become of an ask: what the provider reads of it, or the
 // name of the client's field that the call is refused for; and the fields that
@@ -175,11 +196,19 @@ func becomes(c *caller, p *provider, a *ask) (lines []string, refused string, dr
 		r.expect(i, t, c, p, can, loses)
 	}
 	choice := a.choice
+	if a.allowed != nil { // as good as these tools alone
+		choice = "required"
+		a = &ask{turns: a.turns, max: a.max, tools: slices.DeleteFunc(slices.Clone(a.tools), func(f function) bool { return !slices.Contains(a.allowed, f.name) })}
+	}
 	if choice == "none" && !can("none") {
 		choice = ""
 	} else {
 		for _, f := range a.tools {
-			r.tool(f.name, f.description, quoteJSON(f.schema))
+			schema := ""
+			if f.schema != nil {
+				schema = quoteJSON(f.schema)
+			}
+			r.tool(f.name, f.description, schema)
 		}
 	}
 	if choice != "" && choice != "auto" {
@@ -188,7 +217,13 @@ func becomes(c *caller, p *provider, a *ask) (lines []string, refused string, dr
 	if a.oneTool {
 		set("one tool", "true")
 	}
-	set("max", number(float64(a.max)))
+	if a.max > 0 {
+		set("max", number(float64(a.max)))
+	} else if p.native != messages {
+		set("max", "")
+	} else {
+		set("max", "8192") // they want one
+	}
 	for name, v := range a.numbers {
 		set(name, number(v))
 	}
@@ -197,6 +232,9 @@ func becomes(c *caller, p *provider, a *ask) (lines []string, refused string, dr
 	}
 	if a.schema != nil {
 		set("schema", quoteJSON(a.schema))
+	}
+	if a.json {
+		set("json", "true")
 	}
 	set("effort", a.effort)
 	if a.effort != "" && c.fields["shown"] != "" && p.has("shown") {
@@ -309,7 +347,11 @@ func matrixCells(rows []*scenario) (cells []*cell) {
 			for _, s := range rows {
 				for _, shape := range []string{"stream", "whole"} {
 					if s.exists(c, p, shape) {
-						cells = append(cells, &cell{model: s.cell(c, p, shape), provider: p, says: []*say{&s.say}})
+						at := &cell{model: s.cell(c, p, shape), provider: p, says: []*say{&s.say}}
+						if s.name == "live" {
+							at.gate = make(chan struct{})
+						}
+						cells = append(cells, at)
 					}
 				}
 			}
@@ -362,9 +404,18 @@ func testMatrix(t *testing.T, via side, m *market, rows []*scenario) {
 					}
 					t.Run(strings.Join([]string{c.api, p.format, s.name, shape}, "/"), func(t *testing.T) {
 						t.Parallel()
-						model := s.cell(c, p, shape)
-						got := c.call(via, t.Context(), model, &s.ask, shape == "stream")
-						s.check(t, c, p, m.cells[model], got)
+						at, from := m.cells[s.cell(c, p, shape)], via
+						heard := at.gate == nil
+						from.each = func(event string) {
+							if !heard && strings.Contains(event, "five.") {
+								heard = true
+								close(at.gate)
+							}
+						}
+						got := c.call(from, t.Context(), at.model, &s.ask, shape == "stream")
+						if s.check(t, c, p, at, got); !heard {
+							t.Error("the text came with the end of the stream")
+						}
 					})
 				}
 			}
@@ -392,10 +443,19 @@ func (s *scenario) check(t *testing.T, c *caller, p *provider, at *cell, got *sa
 	s.say.heard(t, c, p, got)
 }
 
-// tidy gives a reading's lines without what says nothing.
+// tidy gives a reading's lines without what says nothing, and in one spelling
+// what can be said in two.
 func (r *reading) tidy(c *caller) []string {
 	if r.settings["choice"] == "auto" {
 		delete(r.settings, "choice")
+	}
+	if allowed := strings.Fields(r.settings["allowed"]); len(allowed) > 0 {
+		delete(r.settings, "allowed")
+		r.settings["choice"] = "required"
+		maps.DeleteFunc(r.settings, func(name, _ string) bool {
+			tool, ok := strings.CutPrefix(name, "tool ")
+			return ok && !slices.Contains(allowed, tool)
+		})
 	}
 	if c.fields["shown"] == "" {
 		delete(r.settings, "shown")
@@ -420,11 +480,23 @@ func named(t *testing.T, header string, want []string) {
 // heard holds what a client's SDK gave against what the model meant.
 func (s *say) heard(t *testing.T, c *caller, p *provider, got *said) {
 	t.Helper()
+	if s.cut {
+		if status, _, says := raised(got.err); got.err == nil || got.text != s.text() || !strings.Contains(says, "ended") {
+			t.Errorf("the cut call ends with %q, %d %s, want %q and an error that tells", got.text, status, says, s.text())
+		}
+		return
+	}
 	if f := s.fail; f != nil {
 		status, _, says := raised(got.err)
 		switch {
 		case got.err == nil:
 			t.Error("the call ends well")
+		case f.after && len(s.pieces) == 0 && status != 502:
+			t.Errorf("the call ends with %d %s, want 502", status, says)
+		case f.after && len(s.pieces) == 0:
+		case f.status == 401 && status != 502:
+			t.Errorf("the call ends with %d %s, want 502: it was Headway's credential", status, says)
+		case f.status == 401:
 		case f.after && (got.text != s.text() || !strings.Contains(says, failed)):
 			t.Errorf("the call ends with %q and %s, want %q and the provider's words", got.text, says, s.text())
 		case !f.after && f.status < 500 && (status != f.status || !strings.Contains(says, failed)):
@@ -440,7 +512,19 @@ func (s *say) heard(t *testing.T, c *caller, p *provider, got *said) {
 	if got.err != nil || got.trouble != "" {
 		t.Fatalf("the call ends with %v; %s", got.err, got.trouble)
 	}
+	if p.native != c.api && !strings.Contains(got.model, "."+c.api+"."+p.format+".") {
+		t.Errorf("the SDK shows the model %q", got.model)
+	}
 	want := []string{"text " + quote(s.text()), "reasoning " + quote(s.thoughts()), "finish " + s.end()}
+	switch {
+	case s.end() == "pause" && c.api == chat: // not its end, the nearest that there is
+		want[2] = "finish length"
+	case s.end() == "stopword", s.end() == "pause" && c.api != messages:
+		want[2] = "finish stop"
+	}
+	if s.unasked && (c.api == messages || c.api == generate) && p.native != c.api { // whose clients ask to see it
+		want[1] = `reasoning ""`
+	}
 	lines := []string{"text " + quote(got.text), "reasoning " + quote(got.reasoning), "finish " + got.finish}
 	if s.second != "" {
 		want[0] = "text " + quote(s.text()+"|"+s.second)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // The APIs that providers alone speak.
@@ -38,16 +39,16 @@ type provider struct {
 
 // providers are all upstream formats of SPEC §13.
 var providers = []*provider{
-	{"openai", chat, chat, readChat, []string{"top_k", "result image", "failed", "cache", "shown", "1h", "logs"}, false, "Error", "base_url: UP/v1\n    api_key: KEY"},
-	{"llamacpp", chat, chat, readLlama, []string{"n", "document", "later system", "result image", "failed", "cache", "shown", "1h", "logs"}, false, "Error", "base_url: UP\n    api_key: KEY"},
-	{"openai-responses", responses, responses, readResponses, []string{"top_k", "seed", "presence", "frequency", "n", "stop", "failed", "cache", "1h", "logs"}, true, "The tool failed.", "base_url: UP/v1\n    api_key: KEY"},
-	{"anthropic", messages, messages, readMessages, []string{"seed", "presence", "frequency", "n", "logs", "later system", "shown"}, true, "", "base_url: UP\n    api_key: KEY"},
-	{"bedrock", invoke, messages, readInvoke, []string{"seed", "presence", "frequency", "n", "logs", "later system", "shown", "link"}, true, "", aws},
-	{"vertex-anthropic", messages, messages, readVertexMessages, []string{"seed", "presence", "frequency", "n", "logs", "later system", "shown", "link"}, true, "", vertex},
-	{"google", generate, generate, readGenerate, []string{"one tool", "user", "later system", "cache", "write", "logs", "result image", "name"}, true, "", "base_url: UP\n    api_key: KEY"},
-	{"vertex-google", generate, generate, readGenerate, []string{"one tool", "user", "later system", "cache", "write", "logs", "result image", "name"}, true, "", vertex},
-	{"bedrock-converse", converse, "", readConverse, []string{"seed", "presence", "frequency", "n", "logs", "later system", "one tool", "user", "none", "link", "shown", "1h", "thought"}, true, "", aws},
-	{"ollama", ollama, "", readOllama, []string{"n", "later system alone", "one tool", "user", "choice", "none", "link", "document", "failed", "cache", "shown", "seal", "read", "write", "thought", "refusal", "result image", "split", "logs"}, false, "The tool failed.", "base_url: UP"},
+	{"openai", chat, chat, readChat, []string{"pause", "top_k", "result image", "failed", "cache", "shown", "1h", "logs"}, false, "Error", "base_url: UP/v1\n    api_key: KEY"},
+	{"llamacpp", chat, chat, readLlama, []string{"pause", "n", "document", "later system", "result image", "failed", "cache", "shown", "1h", "logs"}, false, "Error", "base_url: UP\n    api_key: KEY"},
+	{"openai-responses", responses, responses, readResponses, []string{"pause", "top_k", "seed", "presence", "frequency", "n", "stop", "failed", "cache", "1h", "logs"}, true, "The tool failed.", "base_url: UP/v1\n    api_key: KEY"},
+	{"anthropic", messages, messages, readMessages, []string{"seed", "presence", "frequency", "n", "logs", "later system", "json", "shown"}, true, "", "base_url: UP\n    api_key: KEY"},
+	{"bedrock", invoke, messages, readInvoke, []string{"seed", "presence", "frequency", "n", "logs", "later system", "json", "shown", "link"}, true, "", aws},
+	{"vertex-anthropic", messages, messages, readVertexMessages, []string{"seed", "presence", "frequency", "n", "logs", "later system", "json", "shown", "link"}, true, "", vertex},
+	{"google", generate, generate, readGenerate, []string{"pause", "one tool", "user", "later system", "cache", "write", "logs", "result image", "name"}, true, "", "base_url: UP\n    api_key: KEY"},
+	{"vertex-google", generate, generate, readGenerate, []string{"pause", "one tool", "user", "later system", "cache", "write", "logs", "result image", "name"}, true, "", vertex},
+	{"bedrock-converse", converse, "", readConverse, []string{"pause", "seed", "presence", "frequency", "n", "logs", "later system", "one tool", "user", "none", "link", "json", "shown", "1h", "thought"}, true, "", aws},
+	{"ollama", ollama, "", readOllama, []string{"pause", "n", "later system alone", "one tool", "user", "choice", "none", "link", "document", "failed", "cache", "shown", "seal", "read", "write", "thought", "refusal", "result image", "split", "logs"}, false, "The tool failed.", "base_url: UP"},
 }
 
 const (
@@ -64,6 +65,8 @@ type cell struct {
 	says []*say
 	// replay answers in the place of words, where it is set.
 	replay *replay
+	// gate is closed when the client has heard the text: the end is held for it.
+	gate chan struct{}
 
 	mu  sync.Mutex // guards got
 	got []*reading
@@ -109,11 +112,15 @@ func (c *cell) dialect() string {
 	return dialect
 }
 
-// group is the provider that has the cell. A used-up quota takes all of a
-// provider's models out: each recording has a provider of its own.
+// group is the provider that has the cell. A used-up quota or a wrong
+// credential takes all of a provider's models out: who may have that has a
+// provider of its own.
 func (c *cell) group() string {
-	if c.replay != nil {
+	switch {
+	case c.replay != nil:
 		return c.format + " " + c.replay.name
+	case c.says[0].fail != nil && c.says[0].fail.status == 401:
+		return c.model
 	}
 	return c.format
 }
@@ -212,14 +219,23 @@ func (m *market) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := s.speak(c.provider, streamed)
 	if len(got.wrong) > 0 {
 		_, text := wrong(c.api, 400)
-		out = utterance{400, out.header, []string{strings.Replace(text, failed, "the provider refuses: "+strings.Trim(quote(strings.Join(got.wrong, "; ")), `"`), 1)}}
+		out = utterance{status: 400, header: out.header, chunks: []string{strings.Replace(text, failed, "the provider refuses: "+strings.Trim(quote(strings.Join(got.wrong, "; ")), `"`), 1)}}
 		out.header["Content-Type"] = "application/json"
 	}
 	for name, v := range out.header {
 		w.Header().Set(name, v)
 	}
 	w.WriteHeader(out.status)
-	for _, chunk := range out.chunks {
+	if s.cut {
+		defer panic(http.ErrAbortHandler)
+	}
+	for i, chunk := range out.chunks {
+		if c.gate != nil && i == out.said { // the end waits for the client to have heard what was before
+			select {
+			case <-c.gate:
+			case <-time.After(10 * time.Second):
+			}
+		}
 		_, _ = io.WriteString(w, chunk)
 		if streamed && len(out.chunks) < 100 {
 			_ = http.NewResponseController(w).Flush()

@@ -67,8 +67,9 @@ func readChat(r *reading, b node) {
 	switch c := b.get("tool_choice"); {
 	case c.isText():
 		r.set("choice", c.str())
+	case c.get("type").str() == "allowed_tools":
+		r.allowed(c.get("allowed_tools"))
 	case c.there():
-		c.get("type")
 		r.set("choice", c.get("function").get("name").str())
 	}
 	if p := b.get("parallel_tool_calls"); p.there() && !p.yes() {
@@ -87,9 +88,11 @@ func readChat(r *reading, b node) {
 	if b.get("logprobs").yes() {
 		r.set("logs", b.get("top_logprobs").num())
 	}
-	if f := b.get("response_format"); f.there() {
+	if f := b.get("response_format"); f.there() && f.get("type").str() == "json_object" {
+		r.set("json", "true")
+	} else if f.there() {
 		schema := f.get("json_schema")
-		if f.get("type").str() != "json_schema" || schema.get("name").str() == "" {
+		if schema.get("name").str() == "" {
 			r.refuse("response_format is no named schema")
 		}
 		schema.get("strict")
@@ -102,6 +105,19 @@ func readChat(r *reading, b node) {
 	}
 	b.get("stream")
 	b.get("model")
+}
+
+// allowed reads the tools of which one must be called.
+func (r *reading) allowed(c node) {
+	var names []string
+	for _, t := range c.get("tools").list() {
+		t.get("type")
+		names = append(names, t.get("name").str()+t.get("function").get("name").str())
+	}
+	if mode := c.get("mode").str(); mode != "required" {
+		r.refuse("tools are allowed with the mode %q", mode)
+	}
+	r.set("allowed", strings.Join(names, " "))
 }
 
 // readLlama reads what llama-server takes beside that.
@@ -187,6 +203,10 @@ func readResponses(r *reading, b node) {
 	switch c := b.get("tool_choice"); {
 	case c.isText():
 		r.set("choice", c.str())
+	case c.get("mode").there():
+		c.v.(map[string]any)["mode"] = "required"
+		c.get("type")
+		r.allowed(c)
 	case c.there():
 		c.get("type")
 		r.set("choice", c.get("name").str())
@@ -195,7 +215,10 @@ func readResponses(r *reading, b node) {
 		r.set("one tool", "true")
 	}
 	if f := b.get("text").get("format"); f.there() {
-		if kind := f.get("type").str(); kind != "json_schema" || f.get("name").str() == "" {
+		switch kind := f.get("type").str(); {
+		case kind == "json_object":
+			r.set("json", "true")
+		case kind != "json_schema" || f.get("name").str() == "":
 			r.refuse("text.format is no named schema but %s", kind)
 		}
 		f.get("strict")
@@ -448,13 +471,11 @@ func readGenerate(r *reading, b node) {
 	if s := body.SystemInstruction; s != nil {
 		r.googleParts("system", s.Parts)
 	}
-	before := ""
 	for i, c := range body.Contents {
 		role := map[string]string{"user": "user", "model": "assistant", "": "user"}[c.Role]
-		if role == "" || len(c.Parts) == 0 || role == before {
-			r.refuse("contents[%d] has the role %q behind %s and %d parts", i, c.Role, before, len(c.Parts))
+		if role == "" || len(c.Parts) == 0 {
+			r.refuse("contents[%d] has the role %q and %d parts", i, c.Role, len(c.Parts))
 		}
-		before = role
 		r.googleParts(role, c.Parts)
 	}
 	for _, t := range body.Tools {
@@ -472,7 +493,10 @@ func readGenerate(r *reading, b node) {
 	if t := body.ToolConfig; t != nil && t.FunctionCallingConfig != nil {
 		c := t.FunctionCallingConfig
 		mode := map[genai.FunctionCallingConfigMode]string{"AUTO": "auto", "NONE": "none", "ANY": "required"}[c.Mode]
-		if mode == "required" && len(c.AllowedFunctionNames) == 1 {
+		if len(c.AllowedFunctionNames) > 1 {
+			r.set("allowed", strings.Join(c.AllowedFunctionNames, " "))
+			mode = ""
+		} else if len(c.AllowedFunctionNames) == 1 {
 			mode = c.AllowedFunctionNames[0]
 		}
 		r.set("choice", mode)
@@ -515,6 +539,8 @@ func (r *reading) googleConfig(g *genai.GenerationConfig) {
 			r.refuse("a schema for %q", g.ResponseMIMEType)
 		}
 		r.set("schema", quoteJSON(g.ResponseJsonSchema))
+	} else if g.ResponseMIMEType == "application/json" {
+		r.set("json", "true")
 	}
 	if t := g.ThinkingConfig; t != nil {
 		if t.ThinkingBudget != nil {
@@ -706,7 +732,11 @@ func readOllama(r *reading, b node) {
 		r.set(name, o.get(field).num())
 	}
 	r.set("stop", o.get("stop").json())
-	r.set("schema", b.get("format").json())
+	if f := b.get("format"); f.isText() && f.str() == "json" {
+		r.set("json", "true")
+	} else {
+		r.set("schema", f.json())
+	}
 	switch think := b.get("think"); {
 	case think.isText():
 		r.set("effort", think.str())

@@ -106,7 +106,7 @@ func testReplays(t *testing.T, via side, m *market, all []*replay) {
 func (r *replay) hold(t *testing.T, via side, c *caller, streamed bool) {
 	want := r.meaning(t, c)
 	shape := map[bool]string{true: "stream", false: "whole"}[streamed]
-	a := ask{turns: []turn{asks}, max: 1000}
+	a := ask{turns: []turn{asks}, max: 16000, effort: "medium"}
 	got := c.call(via, t.Context(), strings.Join([]string{"wire", r.name, c.api, shape}, "."), &a, streamed)
 	if others[r.name] != nil {
 		others[r.name](want, c)

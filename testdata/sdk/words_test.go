@@ -23,7 +23,9 @@ type ask struct {
 	max     int64
 	numbers map[string]float64 // temperature, top_p, top_k, seed, presence, frequency
 	stop    []string
+	allowed []string       // of the tools, one of which must be called
 	schema  map[string]any // of the answer
+	json    bool           // the answer is to be any JSON
 	effort  string         // of reasoning, which is to be shown
 	n       int64
 	logs    int64 // log probabilities with that many alternatives
@@ -67,7 +69,8 @@ type said struct {
 	calls                    []call
 	finish                   string // stop, length, tools, filter, refusal or what else the SDK read
 	usage                    tokens
-	native                   any // the turn as the SDK's user sends it back
+	native                   any    // the turn as the SDK's user sends it back
+	model                    string // the answer's, as the SDK shows it
 	dropped                  string
 	id                       string
 	err                      error
@@ -91,6 +94,8 @@ type say struct {
 	finish  string
 	usage   tokens
 	fail    *failure
+	cut     bool // the connection ends behind the text
+	unasked bool // nobody asked for the reasoning
 }
 
 // failure is how an answer goes wrong.
@@ -227,8 +232,12 @@ func (r *reading) set(name, value string) {
 	}
 }
 
-// tool notes a tool that the model may call.
+// tool notes a tool that the model may call. One without arguments is said in
+// several ways.
 func (r *reading) tool(name, description, schema string) {
+	if schema == `{"type":"object"}` || schema == `{"properties":{},"type":"object"}` {
+		schema = ""
+	}
 	r.set("tool "+name, description+" "+schema)
 }
 
