@@ -144,7 +144,7 @@ func (d *chatDecoder) extra() (seal core.Seal) {
 // sealedDetail is the entry of reasoning_details that a part of this format's
 // stands for, nil for none.
 func sealedDetail(p *core.Part) core.JSON {
-	detail := unescape(inner(p.Seal.Text))
+	detail := bytes.TrimSpace(unescape(inner(p.Seal.Text)))
 	switch detailKind(detail) {
 	case "":
 		return nil

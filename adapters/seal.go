@@ -46,6 +46,14 @@ func openSeal(text core.Quoted, own core.Format, encrypted bool, id core.Quoted)
 	if len(raw) == 0 {
 		return core.Seal{}
 	}
+	if s, ok := unwrapSeal(raw); ok {
+		return s
+	}
+	return core.Seal{Origin: own, Text: text, Encrypted: encrypted, ID: id}
+}
+
+// unwrapSeal is the seal that was wrapped in a text, false where none was.
+func unwrapSeal(raw []byte) (s core.Seal, ok bool) {
 	wrapped := raw
 	if bytes.HasPrefix(raw, []byte(sealMark64)) {
 		// SDKs write it again, in either alphabet.
@@ -53,20 +61,29 @@ func openSeal(text core.Quoted, own core.Format, encrypted bool, id core.Quoted)
 			wrapped = b
 		}
 	}
-	if rest, ok := bytes.CutPrefix(wrapped, []byte(sealMark)); ok {
-		origin, rest, ok1 := bytes.Cut(rest, []byte(":"))
-		kind, rest, ok2 := bytes.Cut(rest, []byte(":"))
-		length, rest, ok3 := bytes.Cut(rest, []byte(":"))
-		n, err := strconv.Atoi(string(length))
-		if ok1 && ok2 && ok3 && len(kind) == 1 && err == nil && n >= 0 && n <= len(rest) {
-			s := core.Seal{Origin: core.Format(origin), Text: requote(rest[n:]), Encrypted: kind[0] == 'e'}
-			if n > 0 {
-				s.ID = requote(rest[:n])
-			}
-			return s
-		}
+	rest, ok := bytes.CutPrefix(wrapped, []byte(sealMark))
+	if !ok {
+		return s, false
 	}
-	return core.Seal{Origin: own, Text: text, Encrypted: encrypted, ID: id}
+	origin, rest, ok1 := bytes.Cut(rest, []byte(":"))
+	kind, rest, ok2 := bytes.Cut(rest, []byte(":"))
+	length, rest, ok3 := bytes.Cut(rest, []byte(":"))
+	n, err := strconv.Atoi(string(length))
+	if !ok1 || !ok2 || !ok3 || len(kind) != 1 || err != nil || n < 0 || n > len(rest) || !isInner(rest[:n]) || !isInner(rest[n:]) {
+		return s, false
+	}
+	s = core.Seal{Origin: core.Format(origin), Text: requote(rest[n:]), Encrypted: kind[0] == 'e'}
+	if n > 0 {
+		s.ID = requote(rest[:n])
+	}
+	return s, true
+}
+
+// isInner tells whether bytes may stand between the quotes of a JSON string: what
+// was in base64 was not looked at as a part of the body, and a length may cut an
+// escape in two.
+func isInner(b []byte) bool {
+	return stringEnd(requote(b), 1) == len(b)+1 && checkText(b) == nil
 }
 
 // inner is what stands between the quotes of a JSON string.

@@ -84,7 +84,24 @@ type piece struct {
 	gone  bool // to be taken out
 }
 
-func (u *unsealer) sealed(raw []byte) bool { return bytes.Contains(raw, u.mark) }
+// sealed tells whether a value holds a string that is a wrapped seal. Text that
+// speaks of one, in quotes of its own, does not.
+func (u *unsealer) sealed(raw []byte) bool {
+	for at := 0; ; at++ {
+		n := bytes.Index(raw[at:], u.mark)
+		if n < 0 {
+			return false
+		}
+		if at += n; escapes(raw[:at])%2 != 0 {
+			continue
+		}
+		if end := stringEnd(raw, at+1); end > 0 {
+			if _, ok := unwrapSeal(raw[at+1 : end]); ok {
+				return true
+			}
+		}
+	}
+}
 
 // members are those of the object at a place of the body.
 func (u *unsealer) members(from int) (out []piece) {

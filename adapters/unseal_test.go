@@ -18,6 +18,8 @@ func TestUnseal(t *testing.T) {
 		body, want string // want: "" for as it came
 	}{
 		{Anthropic{}, `{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"own"},{"type":"text","text":"hw1: is no seal"}]}]}`, ""},
+		{Anthropic{}, `{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"it is \"` + seal + `\"","signature":"own"},{"type":"thinking","thinking":"hw1: is no seal","signature":"own"}]}]}`, ""},
+		{Google{}, `{"contents":[{"role":"model","parts":[{"thought":true,"text":"it is \"` + seal64 + `\"","thoughtSignature":"own"}]}]}`, ""},
 		{Anthropic{}, `{"messages":[{"role":"user","content":"\"hw1:"},{"role":"assistant","content":[{"type":"text","text":"\"hw1:x"}]}]}`, ""},
 		{Anthropic{}, `{"messages":[{"role":"user","content":"a"}, {"role":"assistant","content":[ {"type":"thinking","thinking":"t","signature":"` + seal + `"} , {"type":"text","text":"b"},{"signature":"` + seal + `","type":"thinking"}]} ],"model":"m"}`,
 			`{"messages":[{"role":"user","content":"a"}, {"role":"assistant","content":[ {"type":"text","text":"b"}]} ],"model":"m"}`},
