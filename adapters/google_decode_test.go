@@ -271,6 +271,8 @@ func TestGoogleSchema(t *testing.T) {
 		{"nullable", `{"nullable":true,"type":"STRING","enum":["a"],"example":"a"}`, `{"type":["string","null"],"enum":["a",null],"examples":["a"]}`},
 		{"nullable behind anyOf", `{"any_of":[{"type":"STRING"},{"type":"OBJECT","properties":{"x":{"type":"INTEGER"}}}],"nullable":true,"description":"d"}`,
 			`{"anyOf":[{"type":"string"},{"type":"object","properties":{"x":{"type":"integer"}}},{"type":"null"}],"description":"d"}`},
+		{"limits that are none", `{"type":"OBJECT","minItems":"1}],[{","maxLength":"","minimum":"-1e3"}`, `{"type":"object","minItems":"1}],[{","maxLength":"","minimum":-1e3}`},
+		{"nullable of nothing in white space", `{"nullable":true,"enum":[ ]}`, `{"enum":[ ]}`},
 		{"nullable of nothing", `{"anyOf":[],"nullable":true,"enum":[]}`, `{"anyOf":[{"type":"null"}],"enum":[]}`},
 		{"unsaid", `{"type":"TYPE_UNSPECIFIED","nullable":false}`, `{}`},
 		{"properties that are called as words are", `{"type":"OBJECT","properties":{"type":{"type":"STRING"},"max_items":{"type":"INTEGER"},"q\"":{}}}`, `{"type":"object","properties":{"type":{"type":"string"},"max_items":{"type":"integer"},"q\"":{}}}`},

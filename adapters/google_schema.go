@@ -71,7 +71,7 @@ func (g *schemaWriter) schema() {
 			g.properties()
 		case "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties", "minimum", "maximum":
 			v := g.in.value()
-			if n := bytes.Trim(v, `"`); len(n) > 0 {
+			if n := bytes.Trim(v, `"`); isNumber(n) {
 				v = n
 			}
 			g.out.member(name, v)
@@ -101,11 +101,18 @@ func (g *schemaWriter) kind(kind, enum []byte, nullable bool, anyOf int) {
 		g.out.raw(kind)
 	}
 	if len(enum) > 0 {
-		if end := len(enum) - 1; nullable && enum[end] == ']' && end > 1 {
+		if end := len(enum) - 1; nullable && enum[end] == ']' && len(bytes.TrimSpace(enum[1:end])) > 0 {
 			enum = append(slices.Clone(enum[:end]), ",null]"...)
 		}
 		g.out.member("enum", enum)
 	}
+}
+
+// isNumber tells whether a text is a number as JSON writes it.
+func isNumber(b []byte) bool {
+	c := walk(b)
+	_, ok := c.number()
+	return ok && c.end() == nil
 }
 
 func (g *schemaWriter) list() {
