@@ -196,6 +196,9 @@ func (d *responsesDecoder) toolChoice(v []byte) error {
 		kind, name, tools := chosen(v)
 		switch kind {
 		case "function", "custom":
+			if len(name.name) <= 2 {
+				return core.Field("tool_choice.name", "required")
+			}
 			d.ToolChoice = core.ToolChoice{Mode: core.ChoiceNamed, Names: []core.Quoted{d.known(name.namespace, name.name)}}
 			d.Fields[core.AskToolChoice] = "tool_choice"
 			return nil
