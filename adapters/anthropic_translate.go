@@ -3,7 +3,6 @@ package adapters
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -383,14 +382,8 @@ func (t *messagesTranslator) keep() {
 		w.str(b.id)
 		w.key("name")
 		w.str(b.name)
-		// Arguments that were cut off, by the output maximum, are no JSON: the
-		// stop reason says so.
-		input := unescape(b.text)
-		if c := walk(input); !c.object() || !json.Valid(input) {
-			input = []byte("{}")
-		}
 		w.key("input")
-		w.raw(input)
+		w.raw(argumentsOf(b.text)) // in an object of their own where they were cut off: {} would be a call
 	}
 	w.close('}')
 }

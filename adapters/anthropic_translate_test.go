@@ -250,7 +250,11 @@ stop 2`, `[{"type":"tool_use","id":"a","name":"f","input":{}},{"type":"tool_use"
 		{"a call cut off (case 035)", []core.Event{start, toolEvent(0, "call_a", "look"), argsEvent(0, `{\"ci`), finishEvent(core.FinishLength)},
 			`start 0 {"type":"tool_use","id":"call_a","name":"look","input":{}}
 delta 0 {"type":"input_json_delta","partial_json":"{\"ci"}
-stop 0`, `[{"type":"tool_use","id":"call_a","name":"look","input":{}}]`, "max_tokens"},
+stop 0`, `[{"type":"tool_use","id":"call_a","name":"look","input":{"INVALID_JSON":"{\"ci"}}]`, "max_tokens"},
+		{"a call that went wrong", []core.Event{start, toolEvent(0, "a", "f"), argsEvent(0, `[1]`), finishEvent(core.FinishTools)},
+			`start 0 {"type":"tool_use","id":"a","name":"f","input":{}}
+delta 0 {"type":"input_json_delta","partial_json":"[1]"}
+stop 0`, `[{"type":"tool_use","id":"a","name":"f","input":{"INVALID_JSON":"[1]"}}]`, "tool_use"},
 		{"a refusal", []core.Event{pieceEvent(core.EventRefusal, "I will "), pieceEvent(core.EventRefusal, "not"), finishEvent(core.FinishStop)},
 			`start 0 {"type":"text","text":""}
 delta 0 {"type":"text_delta","text":"I will "}

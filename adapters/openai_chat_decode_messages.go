@@ -262,9 +262,7 @@ func (m *chatTurn) called(call *core.Part, place string) (err *core.Error) {
 			}
 			var raw []byte
 			if raw, err = d.str(place + ".arguments"); err == nil {
-				if call.Arguments, ok = argumentsOf(raw); !ok {
-					return core.Field(place+".arguments", "must be a JSON object in a string")
-				}
+				call.Arguments = argumentsOf(raw)
 			}
 		default:
 			d.skip()
@@ -283,16 +281,24 @@ func (m *chatTurn) called(call *core.Part, place string) (err *core.Error) {
 }
 
 // argumentsOf is the JSON object that stands escaped in a string: an empty one
-// where there is nothing; false where it is something else.
-func argumentsOf(raw []byte) (core.JSON, bool) {
+// where there is nothing. What is no object (cut off, or the model's mistake,
+// which its tool's result tells it of) is put into one.
+func argumentsOf(raw []byte) core.JSON {
 	text := bytes.TrimSpace(unescape(raw))
 	if len(text) == 0 || string(text) == "null" {
-		return core.JSON("{}"), true
+		return core.JSON("{}")
 	}
 	c := walk(text)
-	if c.peek() != '{' {
-		return nil, false
-	}
+	isObject := c.peek() == '{'
 	c.skip()
-	return text, c.end() == nil
+	if !isObject || c.end() != nil {
+		return brokenArguments(raw)
+	}
+	return text
+}
+
+// brokenArguments is an object that holds arguments that are none, escaped as
+// they stand in a string, under the name that Anthropic's reference has for them.
+func brokenArguments(raw []byte) core.JSON {
+	return concat(nil, `{"INVALID_JSON":"`, string(raw), `"}`)
 }

@@ -48,6 +48,11 @@ func TestChatDecodes(t *testing.T) {
 				{"role":"tool","tool_call_id":"c1","content":"one"},{"role":"tool","tool_call_id":"c2","content":"two"},{"role":"assistant","content":"so no"},{"role":"user","content":"go"},{"role":"assistant","content":"pre"}]}`,
 		},
 		{
+			"arguments that went wrong stay told",
+			chatWith(`{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\": \"\\n"}},{"id":"b","type":"function","function":{"name":"f","arguments":"[1]"}},{"id":"c","type":"function","function":{"name":"f","arguments":"{} {}"}},{"id":"d","type":"function","function":{"name":"f","arguments":"null"}}]}`),
+			chatWith(`{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"INVALID_JSON\":\"{\\\"x\\\": \\\"\\\\n\"}"}},{"id":"b","type":"function","function":{"name":"f","arguments":"{\"INVALID_JSON\":\"[1]\"}"}},{"id":"c","type":"function","function":{"name":"f","arguments":"{\"INVALID_JSON\":\"{} {}\"}"}},{"id":"d","type":"function","function":{"name":"f","arguments":"{}"}}]}`),
+		},
+		{
 			"media",
 			chatWith(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image\/PNG;x=1;base64,QU\/+","detail":"low"}},{"type":"image_url","image_url":"https://h/\u00e9.png"},{"type":"text","text":"see"},
 				{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,JVBE"}},{"type":"file","file":{"file_data":"JVBE"}},{"type":"input_audio","input_audio":{"data":"UklG","format":"wav"}},
@@ -144,9 +149,6 @@ func TestChatDecodeMistakes(t *testing.T) {
 		{"a sound without its format", part(`{"type":"input_audio","input_audio":{"data":"xx"}}`), "messages[1].content[0].input_audio.format"},
 		{"a part that is not known", part(`{"type":"video_url","video_url":{"url":"x"}}`), "messages[1].content[0]"},
 		{"an answer in sound", chatWith(`{"role":"assistant","audio":{"id":"a"}}`), "messages[1].audio"},
-		{"arguments that are no JSON", call(`{"id":"c","type":"function","function":{"name":"f","arguments":"{x"}}`), "messages[1].tool_calls[0].function.arguments"},
-		{"arguments that are no object", call(`{"id":"c","type":"function","function":{"name":"f","arguments":"[1]"}}`), "messages[1].tool_calls[0].function.arguments"},
-		{"arguments and more", call(`{"id":"c","type":"function","function":{"name":"f","arguments":"{} {}"}}`), "messages[1].tool_calls[0].function.arguments"},
 		{"a call without an id", call(`{"type":"function","function":{"name":"f"}}`), "messages[1].tool_calls[0].id"},
 		{"a call without a name", call(`{"id":"c","type":"function","function":{"arguments":"{}"}}`), "messages[1].tool_calls[0].function.name"},
 		{"a custom call", call(`{"id":"c","type":"custom","custom":{}}`), "messages[1].tool_calls[0].type"},

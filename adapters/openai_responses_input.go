@@ -152,10 +152,7 @@ func (d *responsesDecoder) call(at string, it *inputItem) error {
 		}
 		p.Arguments = concat(nil, `{"input":`, string(it.input), `}`)
 	} else {
-		var ok bool
-		if p.Arguments, ok = argumentsOf(inner(it.arguments)); !ok {
-			return core.Field(at+".arguments", "must be a JSON object in a string")
-		}
+		p.Arguments = argumentsOf(inner(it.arguments))
 	}
 	d.calls[string(p.ID)] = p.Name
 	d.add(core.RoleAssistant, at, true, p)
