@@ -100,7 +100,7 @@ func (r *googleReader) candidate(c *cursor, whole bool) {
 		c.skip()
 		return
 	}
-	var content, finish []byte
+	var content, finish, message []byte
 	var index int64
 	for {
 		key, ok := c.key()
@@ -112,6 +112,8 @@ func (r *googleReader) candidate(c *cursor, whole bool) {
 			content = c.value()
 		case "finishReason":
 			finish = textOf(c)
+		case "finishMessage":
+			message = textOf(c)
 		case "index":
 			if index, ok = c.integer(); !ok {
 				return
@@ -136,6 +138,11 @@ func (r *googleReader) candidate(c *cursor, whole bool) {
 	// answer does not, and a call of a function may follow: it is told only where
 	// nothing comes with it.
 	why := googleFinish(string(unescape(finish)), v.tools > 0)
+	if len(message) > 0 && why == core.FinishStop && string(finish) != "STOP" {
+		// No word of another format says that a call went wrong: without its message
+		// the answer would be a silent end, often of nothing.
+		r.happens(core.Event{Kind: core.EventText, Choice: v.choice, Text: message})
+	}
 	if whole || len(r.events) == before || why != core.FinishStop && why != core.FinishTools {
 		r.happens(core.Event{Kind: core.EventFinish, Choice: v.choice, Finish: why})
 	}

@@ -168,6 +168,19 @@ func TestGoogleFinish(t *testing.T) {
 			t.Errorf("%s: %s %v", reason, got, err)
 		}
 	}
+	for body, want := range map[string]string{
+		`"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"Malformed: \"f(\""`: "text Malformed: \\\"f(\\\"\nfinish stop\n",
+		`"finishReason":"STOP","finishMessage":"well"`:                                 "finish stop\n",
+		`"finishReason":"SAFETY","finishMessage":"unsafe"`:                             "finish filter\n",
+	} {
+		body = `{"candidates":[{` + body + `}],"responseId":"r","modelVersion":"m"}`
+		if events, err := googleReader().WholeEvents([]byte(body)); err != nil || googleHappened(events) != "start r m\n"+want {
+			t.Errorf("%s: %s %v", body, googleHappened(events), err)
+		}
+		if got := googleEventsOf(t, googleReader(), "data: "+body+"\n\n"); !strings.HasPrefix(got, "start r m\n"+strings.TrimSuffix(want, "finish stop\n")) {
+			t.Errorf("streamed %s: %s", body, got)
+		}
+	}
 	if events, err := googleReader().WholeEvents([]byte(`{"candidates":[`)); err == nil {
 		t.Errorf("half a body has %v", events)
 	}
