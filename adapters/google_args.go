@@ -12,6 +12,8 @@ type googleArgs struct {
 	into map[string]any // the functionCall of the folded part
 	root any
 	open string // the path of the text that goes on
+	// items are the places of lists that were made so far.
+	items int
 }
 
 // add takes the partialArgs of one piece.
@@ -27,7 +29,7 @@ func (a *googleArgs) add(call map[string]any) {
 		if !ok {
 			continue
 		}
-		a.root = put(a.root, steps, func(was any) any {
+		a.root = a.put(a.root, steps, func(was any) any {
 			switch {
 			case piece["numberValue"] != nil:
 				return piece["numberValue"]
@@ -56,13 +58,16 @@ func (a *googleArgs) add(call map[string]any) {
 	delete(a.into, "willContinue")
 }
 
-// mostItems bounds the lists that a path may ask for.
+// mostItems bounds the lists that the paths of a call may ask for, all together.
 const mostItems = 1 << 16
 
 // pathSteps cuts a JSON path into names and positions.
 func pathSteps(path string) (steps []any, ok bool) {
 	path, ok = strings.CutPrefix(path, "$")
 	for ok && path != "" {
+		if len(steps) == maxDepth {
+			return nil, false
+		}
 		switch {
 		case strings.HasPrefix(path, "['"), strings.HasPrefix(path, `["`):
 			name, rest, closed := strings.Cut(path[2:], path[1:2]+"]")
@@ -94,25 +99,28 @@ func pathSteps(path string) (steps []any, ok bool) {
 }
 
 // put sets the value at a place inside of v, making what is not there yet, and
-// gives v or what took its place.
-func put(v any, steps []any, value func(was any) any) any {
+// gives v or what took its place. Places beyond mostItems are not made.
+func (a *googleArgs) put(v any, steps []any, value func(was any) any) any {
 	if len(steps) == 0 {
 		return value(v)
 	}
 	switch step := steps[0].(type) {
 	case int:
 		list, _ := v.([]any)
-		for len(list) <= step {
-			list = append(list, nil)
+		if grows := step + 1 - len(list); grows > mostItems-a.items {
+			return v
+		} else if grows > 0 {
+			list = append(list, make([]any, grows)...)
+			a.items += grows
 		}
-		list[step] = put(list[step], steps[1:], value)
+		list[step] = a.put(list[step], steps[1:], value)
 		return list
 	default:
 		object, ok := v.(map[string]any)
 		if !ok {
 			object = map[string]any{}
 		}
-		object[step.(string)] = put(object[step.(string)], steps[1:], value)
+		object[step.(string)] = a.put(object[step.(string)], steps[1:], value)
 		return object
 	}
 }
