@@ -117,7 +117,10 @@ func (a *AWS) access(ctx context.Context, p *core.Provider) (awsAccess, error) {
 	found, err := a.chain(p.Region).find(ctx, p.Region, a.clock(), !given)
 	if err != nil {
 		failed := core.Errorf(core.Internal, "provider %s: no AWS credentials were found", p.ID)
-		failed.Hint = "set access_key_id and secret_access_key, or AWS_PROFILE, or give the machine a role"
+		failed.Hint = "set access_key_id and secret_access_key, or api_key, or AWS_PROFILE where the server runs, or give the machine a role"
+		if ctx.Err() == nil {
+			failed.Code = core.NoCredential
+		}
 		failed.Err = err
 		return awsAccess{}, failed
 	}

@@ -249,7 +249,7 @@ func TestAWSCredentials(t *testing.T) {
 	b := adapters.Bedrock{AWS: adapters.NewAWS(func() time.Time { return now })}
 	_, err := builtFor(t, b, core.Provider{Region: "eu-west-1"})
 	var e *core.Error
-	if !errors.As(err, &e) || e.Kind != core.Internal || e.Hint == "" {
+	if !errors.As(err, &e) || e.Kind != core.Internal || e.Code != core.NoCredential || e.Hint == "" {
 		t.Fatalf("no credentials: %v", err)
 	}
 	write := func(name, text string) {

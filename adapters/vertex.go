@@ -148,7 +148,10 @@ func (t *GoogleTokens) outgoing(ctx context.Context, head core.RequestHead, offe
 	token, project, err := t.token(ctx)
 	if err != nil {
 		failed := core.Errorf(core.Internal, "provider %s: %v", p.ID, err)
-		failed.Hint = "set GOOGLE_APPLICATION_CREDENTIALS, run gcloud auth application-default login, or give an api_key"
+		failed.Hint = "set GOOGLE_APPLICATION_CREDENTIALS where the server runs, run gcloud auth application-default login, or give an api_key"
+		if ctx.Err() == nil {
+			failed.Code = core.NoCredential
+		}
 		return nil, failed
 	}
 	req.Header.Set("Authorization", "Bearer "+token)

@@ -65,6 +65,10 @@ type Error struct {
 	Err        error
 }
 
+// NoCredential is the Code of a call for which Headway has no credential of its
+// own: none is configured, and a cloud's usual places give none.
+const NoCredential = "no_credential"
+
 // Errorf makes an Error of a kind.
 func Errorf(k Kind, format string, args ...any) *Error {
 	return &Error{Kind: k, Msg: fmt.Sprintf(format, args...)}

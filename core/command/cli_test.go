@@ -72,7 +72,7 @@ func cliCommand(ts *testscript.TestScript, args []string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, e)
 		}
 	}
-	for _, name := range []string{"PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "HEADWAY_DATA", "HEADWAY_ADMIN_TOKEN", "KEY"} {
+	for _, name := range []string{"PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "HEADWAY_DATA", "HEADWAY_ADMIN_TOKEN", "KEY", "GOOGLE_APPLICATION_CREDENTIALS"} {
 		if v := ts.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}

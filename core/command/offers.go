@@ -117,7 +117,7 @@ func testOffers(c *cli.Context) error {
 	receipts := control.List[*core.Receipt]{Items: []*core.Receipt{}}
 	var bad []string
 	var last error
-	unreached := false
+	var unreached, bare bool
 	progress := terminal(c.App.ErrWriter)
 	for i, id := range ids {
 		if progress {
@@ -140,7 +140,8 @@ func testOffers(c *cli.Context) error {
 		result := "answers"
 		if r.Outcome != core.Settled {
 			result = string(r.Outcome) + ": " + reason(a)
-			unreached = unreached || slices.Contains([]string{"connect", "dns", "refused", "tls"}, a.Error)
+			unreached = unreached || a.Status == 0 && slices.Contains([]string{"connect", "dns", "refused", "tls"}, a.Error)
+			bare = bare || a.Error == core.NoCredential
 			bad, last = append(bad, id), &core.Error{Kind: core.Upstream, Msg: id + ": " + result}
 		}
 		t.add(id, result, ms(a.Timing.UpstreamHeaders), ms(a.Timing.FirstToken), dollars(r.Charge), string(r.ID))
@@ -152,7 +153,10 @@ func testOffers(c *cli.Context) error {
 	}
 	hint := "headway trace CALL shows more"
 	if unreached {
-		hint += "; there was no connection, or it broke: see base_url in the file, and that the server can reach it"
+		hint += "; where there was no connection, or it broke: see base_url in the file, and that the server can reach it"
+	}
+	if bare {
+		hint += "; no_credential: put one in the file, or in the cloud's usual places where the server runs; its log says which"
 	}
 	switch {
 	case len(bad) == 1:
@@ -171,7 +175,7 @@ func isKind(err error, k core.Kind) bool {
 // reason is why an attempt did not answer.
 func reason(a core.Attempt) string {
 	switch {
-	case a.Status != 0 && a.Error != "":
+	case a.Status != 0 && a.Error != "" && a.Error != "refused" && a.Error != "status":
 		return fmt.Sprintf("status %d, %s", a.Status, a.Error)
 	case a.Status != 0:
 		return fmt.Sprintf("status %d", a.Status)

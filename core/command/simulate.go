@@ -20,8 +20,9 @@ func simulateCommand(p Program) *cli.Command {
 	usual := sim.Default()
 	return &cli.Command{
 		Name: "simulate", Usage: "run a simulated provider, to try strategies without spending", UsageText: "headway simulate [--listen HOST:PORT] [flags]",
-		Description: "Speaks every wire format, answers with filler, and takes exactly as long as its speeds say. It prints\n" +
-			"\"listening on ADDRESS\" once it answers, and a providers: entry for headway.yaml to standard error.\n\n" +
+		Description: "Speaks the formats openai, openai-responses, anthropic and google, answers with filler, and takes exactly\n" +
+			"as long as its speeds say. It prints \"listening on ADDRESS\" once it answers, and a providers: entry for\n" +
+			"headway.yaml to standard error.\n\n" +
 			"Example:\n   headway simulate --listen 127.0.0.1:9001 --base 300ms --output-tps 60 --error-rate 0.1",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:9001", Usage: "`HOST:PORT`; port 0 takes a free one"},
@@ -99,7 +100,7 @@ func writeEntry(w io.Writer, addr string, c *cli.Context) {
 	if len(models) == 0 {
 		models = []string{"small"}
 	}
-	fmt.Fprintf(w, "providers:\n  - id: simulated\n    format: openai   # and anthropic, google, openai-responses\n    base_url: http://%s/v1\n    offers:\n", addr)
+	fmt.Fprintf(w, "providers:\n  - id: simulated\n    format: openai   # or openai-responses; anthropic and google without the /v1\n    base_url: http://%s/v1\n    offers:\n", addr)
 	for _, m := range models {
 		fmt.Fprintf(w, "      - {model: %q, input_usd_per_mtok: %q, output_usd_per_mtok: %q}\n", m, c.String("input-price"), c.String("output-price"))
 	}

@@ -78,7 +78,7 @@ func traceCall(w io.Writer, r *core.Receipt) {
 	facts := []string{"kind " + string(r.Kind), "model " + string(r.Model), "offer " + orDash(string(r.Offer))}
 	for _, f := range [...]struct{ name, is string }{
 		{"job", string(r.Job)}, {"step", r.Step}, {"group", r.Group}, {"key", string(r.Key)}, {"node", string(r.Node)}, {"region", r.Region},
-		{"format", string(r.Format)}, {"finish", r.FinishReason}, {"trace", r.TraceID},
+		{"format", formats(r)}, {"finish", r.FinishReason}, {"trace", r.TraceID},
 	} {
 		if f.is != "" {
 			facts = append(facts, f.name+" "+f.is)
@@ -94,6 +94,18 @@ func traceCall(w io.Writer, r *core.Receipt) {
 	if r.Decision != nil {
 		traceDecision(w, r.Decision)
 	}
+}
+
+// formats says what the client spoke and, where that is something else, the
+// provider.
+func formats(r *core.Receipt) string {
+	switch {
+	case r.UpstreamFormat == "" || r.UpstreamFormat == r.Format:
+		return string(r.Format)
+	case r.UpstreamFormat.Native(r.Format):
+		return fmt.Sprintf("%s, passed on to %s", r.Format, r.UpstreamFormat)
+	}
+	return fmt.Sprintf("%s, translated to %s", r.Format, r.UpstreamFormat)
 }
 
 func traceUsage(w io.Writer, r *core.Receipt) {

@@ -76,7 +76,9 @@ func (d *Desk) getJob(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if len(ids) == 0 {
-		return nil, core.Errorf(core.NotFound, "there is no call or job %s", quoted(id))
+		err := core.Errorf(core.NotFound, "there is no call or job %s", quoted(id))
+		err.Hint = "a call that was refused before it went to an offer is in the server's log alone"
+		return nil, err
 	}
 	if len(ids) > mostItems {
 		ids = ids[len(ids)-mostItems:] // the newest

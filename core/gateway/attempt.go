@@ -2,8 +2,11 @@ package gateway
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"errors"
 	"io"
+	"log/slog"
 	"mime"
 	"net/http"
 	"strconv"
@@ -69,7 +72,7 @@ func (c *call) attempt(pick *market.Pick, req *request, release func(), more boo
 
 	ctx := req.ctx
 	if req.err != nil {
-		return c.failed(t, verdict{word: "build", counts: false, next: true}, req.err)
+		return c.failed(t, c.unmade(&t, req.err), req.err)
 	}
 	transport, err := g.Dialer.RoundTripper(pick.Offer.Provider)
 	if err != nil {
@@ -306,6 +309,7 @@ type verdict struct {
 	wait    bool   // a readable Retry-After takes the offer out and is not counted
 	tooLong bool
 	kind    core.Kind // of what the client is told; Internal: Upstream
+	why     string    // what more there is to say, safe to show
 }
 
 // tell is the client's word for a failure. The upstream's own text is in it, as
@@ -328,6 +332,20 @@ func (v verdict) tell(t *try, err error) *core.Error {
 		e.Code = "context_length_exceeded"
 	}
 	return e
+}
+
+// unmade is the verdict on a request that the provider's settings do not let be
+// made. Only whoever runs Headway can mend that, so the log says how.
+func (c *call) unmade(t *try, err error) verdict {
+	v := verdict{word: "build", next: true}
+	var e *core.Error
+	if !errors.As(err, &e) {
+		return v
+	}
+	v.word, v.why = cmp.Or(e.Code, v.word), e.Msg
+	c.g.Log.LogAttrs(context.Background(), slog.LevelWarn, "the call could not be made", slog.String("id", string(c.id)),
+		slog.String("offer", string(t.Offer)), slog.String("error", e.Msg), slog.String("hint", e.Hint))
+	return v
 }
 
 func (v verdict) say(t *try) string {
@@ -368,6 +386,9 @@ func (v verdict) say(t *try) string {
 		return "the prompt is too long for it"
 	case "stopping":
 		return "the server is stopping"
+	}
+	if v.why != "" {
+		return "the call could not be made: " + v.why
 	}
 	return "the call could not be made"
 }
