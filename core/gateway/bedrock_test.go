@@ -112,6 +112,24 @@ func TestAmazon(t *testing.T) {
 	}
 }
 
+// TestVertexErrors: an error of Google Cloud's own reaches Anthropic's client as
+// one of Anthropic's, one of the model's as it is.
+func TestVertexErrors(t *testing.T) {
+	const own = `{"type":"error","error":{"type":"invalid_request_error","message":"no such thing"}}`
+	for _, c := range []struct{ said, want string }{
+		{own, own},
+		{`{"error":{"code":404,"message":"no such model","status":"NOT_FOUND"}}`, `{"error":{"code":"NOT_FOUND","message":"a/mini: the upstream answered 404: no such model","type":"not_found_error"},"type":"error"}`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, nil, offer{name: "a", format: core.FormatVertexAnthropic, script: []step{{0, status(404, "", c.said)}}})
+			got := r.post("/v1/messages", `{"model":"mini","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`)
+			if got.status != 404 || strings.TrimSpace(got.body) != c.want {
+				t.Errorf("%d %s, want %s", got.status, got.body, c.want)
+			}
+		})
+	}
+}
+
 // TestAmazonErrors: what AWS says of an error reaches a client in its own format,
 // before and within an answer, and not the provider's key.
 func TestAmazonErrors(t *testing.T) {

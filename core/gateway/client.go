@@ -163,7 +163,7 @@ func (c *call) passOn(t *try) {
 	c.status = t.Status
 	pass(h, t.pass.header, t.pick.Offer.Provider, "Retry-After", "Request-Id", "X-Should-Retry")
 	provider := t.pick.Offer.Provider
-	if t.foreign || provider.Format == core.FormatBedrock || !isObject(t.pass.body) { // Bedrock's errors are AWS's own
+	if t.foreign || !isObject(t.pass.body) || cloudsOwn(provider.Format, t.pass.body) {
 		writeError(c.ResponseWriter, c.writer, verdict{word: "status", kind: callersFault(t.Status)}.tell(t, nil), t.Status)
 		c.sent = true
 		return
@@ -174,6 +174,19 @@ func (c *call) passOn(t *try) {
 	c.WriteHeader(t.Status)
 	c.sent = true
 	_, _ = c.ResponseWriter.Write([]byte(body))
+}
+
+// cloudsOwn tells whether an error is the cloud's and not that of the model's
+// maker, whose format the caller speaks: at Bedrock always, at Vertex where the
+// call did not get as far as the model.
+func cloudsOwn(f core.Format, body []byte) bool {
+	if f != core.FormatVertexAnthropic {
+		return f == core.FormatBedrock
+	}
+	var e struct {
+		Type string `json:"type"`
+	}
+	return json.Unmarshal(body, &e) != nil || e.Type != "error"
 }
 
 // isObject tells whether a body is what errors of all formats are: a JSON
