@@ -328,8 +328,8 @@ func TestNothingLeft(t *testing.T) {
 		"format": {func(q *market.Query, a, b *core.Offer, _ func(core.OfferID) *market.Entry) {
 			q.Job.Format, b.Provider.Format = core.FormatAnthropic, core.FormatGoogle
 			q.Job.Operation = core.OpCountTokens
-		}, core.Invalid, "model", "format_not_spoken", `model: "m" cannot be called in the anthropic format, only in google or openai`,
-			"call it in google or openai, or ask for a model that is served in anthropic", 0},
+		}, core.Invalid, "model", "format_not_spoken", `model: "m" is served in google and openai, and token counts of the anthropic format go to providers of that format alone`,
+			"ask for a model that is served in anthropic", 0},
 		"state of another provider's": {func(q *market.Query, a, b *core.Offer, _ func(core.OfferID) *market.Entry) {
 			q.Job.Format, q.Job.Bound = core.FormatResponses, "previous_response_id"
 		}, core.Invalid, "previous_response_id", "state_not_held", `previous_response_id: is kept by a provider of the openai-responses format, and model "m" is served by none`,

@@ -163,11 +163,19 @@ func wrongFormat(q *Query, refused []Refused) error {
 		return err
 	}
 	slices.Sort(formats)
-	spoken := strings.Join(formats, " or ")
-	err := core.Field("model", "%s cannot be called in the %s format, only in %s",
-		quoted(q.Job.Model), q.Job.Format, spoken)
+	asked := "such calls"
+	switch q.Job.Operation {
+	case core.OpEmbeddings:
+		asked = "embeddings"
+	case core.OpCountTokens:
+		asked = "token counts"
+	case core.OpCompletions:
+		asked = "old completions"
+	}
+	err := core.Field("model", "%s is served in %s, and %s of the %s format go to providers of that format alone",
+		quoted(q.Job.Model), strings.Join(formats, " and "), asked, q.Job.Format)
 	err.Code = "format_not_spoken"
-	err.Hint = "call it in " + spoken + ", or ask for a model that is served in " + string(q.Job.Format)
+	err.Hint = "ask for a model that is served in " + string(q.Job.Format)
 	return err
 }
 
