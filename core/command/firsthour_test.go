@@ -147,7 +147,7 @@ func TestFirstHour(t *testing.T) {
 	}
 	for command, says := range map[string][]string{
 		"curl":       {`"delta":{`, "[DONE]"},
-		"requests":   {"demo-small", "hare/demo-small", "settled"},
+		"requests":   {"demo-small", "hare", "settled"},
 		"trace last": {"call ", "whole call", "decision: strategy price-and-wait", "Model timings"},
 		"speed":      {"base_latency_ms", "prefill_tps", "output_tps", "turtle", "own"},
 		"usage":      {"by model", "by provider", "by key", "demo-large"},
