@@ -121,6 +121,14 @@ func (d *chatDialect) leveled(model string) bool {
 	return (len(d.levels) == 0 || slices.ContainsFunc(d.levels, holds)) && !slices.ContainsFunc(d.noLevels, holds)
 }
 
+// isMistral tells whether a model is one of Mistral's, which refuses a user
+// message behind a tool's result and system text that is not at the start,
+// whoever serves it.
+func isMistral(model string) bool {
+	model = strings.ToLower(model)
+	return strings.Contains(model, "stral") || strings.Contains(model, "xtral") // devstral, pixtral …
+}
+
 // openAILevel is the nearest level of reasoning that a model of OpenAI's has: the
 // o models have no none, GPT-5 itself has minimal in its place, later ones have
 // no minimal.

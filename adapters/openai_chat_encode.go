@@ -8,6 +8,7 @@ import (
 // the offer's provider is.
 func (Chat) encode(c *core.Content, offer *core.Offer) (body []byte, dropped []string, err error) {
 	e := chatEncoder{c: c, d: dialectOf(offer), model: upstreamModel(offer)}
+	e.strict = e.d.parts || isMistral(e.model)
 	if err := others(c, &e.dropped); err != nil {
 		return nil, nil, err
 	}
@@ -45,6 +46,8 @@ type chatEncoder struct {
 	model   string
 	dropped []string
 	results []placed // images and documents of tool results, for the next user message
+	strict  bool     // the model is Mistral's: the order of roles is held to
+	told    bool     // the message before is a tool's result
 }
 
 // lacks deals with a field that the server has no place for.

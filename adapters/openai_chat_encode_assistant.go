@@ -39,6 +39,7 @@ func (e *chatEncoder) assistant(m *core.Message, last bool) error {
 	if last && calls == 0 && allEmpty(texts) {
 		return nil
 	}
+	e.told = false
 	e.item()
 	e.open('{')
 	e.key("role")

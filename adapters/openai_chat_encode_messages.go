@@ -18,7 +18,7 @@ type placed struct {
 // messages writes all messages in their order.
 func (e *chatEncoder) messages() error {
 	all := e.c.Messages
-	if e.d.template {
+	if e.d.template || e.strict {
 		all = turns(all)
 	}
 	e.key("messages")
@@ -140,6 +140,7 @@ func (e *chatEncoder) result(m *core.Message, i int, p *core.Part) {
 	if p.Failed && (len(texts) == 0 || !bytes.HasPrefix(bytes.ToLower(inner(texts[0])), []byte("error"))) {
 		texts = slices.Insert(texts, 0, core.Quoted(`"Error"`))
 	}
+	e.told = true
 	e.item()
 	e.open('{')
 	e.key("role")
@@ -166,6 +167,11 @@ func (e *chatEncoder) result(m *core.Message, i int, p *core.Part) {
 // say writes a message of system or user: one text where it is text alone, which
 // every server takes, else a list of parts.
 func (e *chatEncoder) say(role string, parts []placed) error {
+	if e.told && e.strict {
+		e.item()
+		e.raw([]byte(`{"role":"assistant","content":"OK."}`))
+	}
+	e.told = false
 	e.item()
 	e.open('{')
 	e.key("role")

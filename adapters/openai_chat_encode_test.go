@@ -84,7 +84,7 @@ func TestChatDialects(t *testing.T) {
 		},
 		{
 			"ids of nine letters", "mistral", tools,
-			`{"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"ID","type":"function","function":{"name":"f","arguments":"{  \"a\": \"\\\"\"}"}}]},{"role":"tool","tool_call_id":"ID","content":"r\ns"},{"role":"user","content":"q"}]}`, "",
+			`{"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"ID","type":"function","function":{"name":"f","arguments":"{  \"a\": \"\\\"\"}"}}]},{"role":"tool","tool_call_id":"ID","content":"r\ns"},{"role":"assistant","content":"OK."},{"role":"user","content":"q"}]}`, "",
 		},
 		{
 			"an id that is too long", "openai", core.Content{Messages: []core.Message{turn(core.RoleAssistant, call(long)), turn(core.RoleUser, result(long))}},
@@ -301,4 +301,35 @@ func FuzzEventsChat(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestChatMistralOrder: Mistral's models, whoever serves them, are given roles in
+// the order that they hold to.
+func TestChatMistralOrder(t *testing.T) {
+	text := func(s string) core.Part { return core.Part{Text: quoted(s)} }
+	picture := core.Part{Kind: core.PartImage, Media: core.Media{Type: "image/png", Base64: []byte("QQ==")}}
+	c := core.Content{Format: core.FormatAnthropic, Messages: []core.Message{
+		{Role: core.RoleUser, Parts: []core.Part{text("q")}},
+		{Role: core.RoleSystem, Parts: []core.Part{text("s")}},
+		{Role: core.RoleAssistant, Parts: []core.Part{{Kind: core.PartToolCall, ID: quoted("123456789"), Name: quoted("f"), Arguments: core.JSON("{}")}}},
+		{Role: core.RoleUser, Parts: []core.Part{{Kind: core.PartToolResult, ID: quoted("123456789"), Parts: []core.Part{picture}}}},
+		{Role: core.RoleAssistant, Parts: []core.Part{text("a")}},
+	}}
+	const want = `{"messages":[{"role":"user","content":"q\n\n<system>\ns\n</system>"},
+		{"role":"assistant","content":null,"tool_calls":[{"id":"123456789","type":"function","function":{"name":"f","arguments":"{}"}}]},
+		{"role":"tool","tool_call_id":"123456789","content":"It is in the next message."},{"role":"assistant","content":"OK."},
+		{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,QQ=="}}]},{"role":"assistant","content":"a"}]}`
+	for _, model := range []string{"mistralai/Devstral-Small-2", "pixtral-12b", "qwen3-8b"} {
+		o := chatServer("openrouter")
+		o.UpstreamModel = model
+		got, _, err := buildChat(t, &c, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if model != "qwen3-8b" {
+			same(t, model, members(t, got, "messages"), want)
+		} else if strings.Contains(got, "OK.") || !strings.Contains(got, `{"role":"system","content":"s"}`) {
+			t.Errorf("%s: %s", model, got)
+		}
+	}
 }
