@@ -73,7 +73,7 @@ func writeFile(c *cli.Context) error {
 	if path != usualFile {
 		config = " --config " + path
 	}
-	fmt.Fprintf(out, "  headway check %s\n  headway serve%s\n  headway key create\n", path, config)
+	fmt.Fprintf(out, "  headway check %s\n  headway serve%s\n  headway key create\n  headway offers test\n", path, config)
 	return nil
 }
 
