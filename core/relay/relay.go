@@ -372,7 +372,7 @@ func (p *Pump) writeRun() {
 
 func (p *Pump) flush() {
 	p.writeRun()
-	if p.broken == nil {
+	if p.broken == nil && p.sent { // output need not be bytes for this client
 		p.broken = p.Sink.Flush()
 	}
 }
