@@ -196,6 +196,9 @@ func TestReasoningShown(t *testing.T) {
 				if first := r.only().Timing.FirstResponse; first != core.Some(10.0) {
 					t.Errorf("the first response came after %v, want 10 ms", first)
 				}
+				if a.header.Get("X-Headway-Offer") != "a/mini" || !strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream") {
+					t.Errorf("the header is %v", a.header)
+				}
 			})
 		})
 	}
