@@ -251,7 +251,7 @@ func TestOwnProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := regexp.MustCompile(`(?m)^  (headway .+)$`).FindAllStringSubmatch(said, -1)
-	if len(next) != 3 {
+	if len(next) != 4 {
 		t.Fatalf("init says %d commands to go on with:\n%s", len(next), said)
 	}
 	run(next[0][1], "headway.yaml is good: 1 provider, 1 offer, 0 keys")
@@ -272,7 +272,7 @@ func TestOwnProvider(t *testing.T) {
 		t.Fatalf("the gateway is not ready:\n%s", g.log.tail())
 	}
 	key := strings.TrimSpace(run(next[2][1], "hw_"))
-	run("headway offers test", "vllm/qwen3-8b", "answers")
+	run(next[3][1], "vllm/qwen3-8b", "answers")
 	run("headway offers list", "vllm/qwen3-8b", "active")
 	run("headway models", "qwen3-8b")
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -140,8 +139,12 @@ func testOffers(c *cli.Context) error {
 		result := "answers"
 		if r.Outcome != core.Settled {
 			result = string(r.Outcome) + ": " + reason(a)
-			unreached = unreached || a.Status == 0 && slices.Contains([]string{"connect", "dns", "refused", "tls"}, a.Error)
-			bare = bare || a.Error == core.NoCredential
+			switch a.Error {
+			case core.NoCredential:
+				bare = true
+			case "connect", "dns", "refused", "tls":
+				unreached = unreached || a.Status == 0 // "refused" is also what an upstream does
+			}
 			bad, last = append(bad, id), &core.Error{Kind: core.Upstream, Msg: id + ": " + result}
 		}
 		t.add(id, result, ms(a.Timing.UpstreamHeaders), ms(a.Timing.FirstToken), dollars(r.Charge), string(r.ID))
