@@ -2,6 +2,7 @@ package adapters
 
 import (
 	"encoding/base64"
+	"strings"
 
 	"headway/core"
 )
@@ -27,7 +28,7 @@ func (Ollama) encode(c *core.Content, offer *core.Offer) (body []byte, dropped [
 			return nil, nil, err
 		}
 	}
-	e.think()
+	e.think(upstreamModel(offer))
 	e.options(offer)
 	e.close('}')
 	return e.b, e.dropped, nil
@@ -158,29 +159,28 @@ func (e *ollamaBody) form() error {
 	return nil
 }
 
-// think writes what the client wishes of the model's reasoning. The API knows
-// three levels, and models that only think or do not take each as yes.
-func (e *ollamaBody) think() {
+// think writes what the client wishes of the model's reasoning. A model that can
+// think does where nothing is said, and one that cannot answers every wish with an
+// error; gpt-oss alone has levels of it, three.
+func (e *ollamaBody) think(model string) {
 	w := e.content.Reasoning
 	effort := w.Effort
 	if effort == "" && w.Budget.OK {
 		effort = effortOf(w.Budget.V)
 	}
-	switch effort {
-	case "":
+	switch {
+	case effort == "":
 		return // the model's own way, as for a client that asked for nothing
-	case "none":
+	case effort == "none":
 		e.key("think")
 		e.bool(false)
 		return
-	case "minimal":
-		effort = "low"
-	case "low", "medium", "high":
-	default:
-		effort = "high"
+	case !strings.Contains(model, "gpt-oss"):
+		_ = refuseOrDrop(e.content, core.AskReasoning, &e.dropped, "") // it is never refused
+		return
 	}
 	e.key("think")
-	e.word(effort)
+	e.word(threeLevels(effort))
 }
 
 // options writes the limits and the sampling. The context that the offer is said

@@ -99,9 +99,7 @@ func TestOllamaBuild(t *testing.T) {
 			`"messages":[{"role":"user","content":"hi"}],"format":{"type":"object"}`, nil},
 		{"any JSON", core.Content{Messages: hi, Answer: core.AnswerForm{JSON: true}}, `"messages":[{"role":"user","content":"hi"}],"format":"json"`, nil},
 		{"no thinking", core.Content{Messages: hi, Reasoning: core.ReasoningWish{Effort: "none"}}, `"messages":[{"role":"user","content":"hi"}],"think":false`, nil},
-		{"much thinking", core.Content{Messages: hi, Reasoning: core.ReasoningWish{Effort: "xhigh"}}, `"messages":[{"role":"user","content":"hi"}],"think":"high"`, nil},
-		{"a budget", core.Content{Messages: hi, Reasoning: core.ReasoningWish{Budget: core.Some[int64](8000)}}, `"messages":[{"role":"user","content":"hi"}],"think":"medium"`, nil},
-		{"a little thinking", core.Content{Messages: hi, Reasoning: core.ReasoningWish{Effort: "minimal"}}, `"messages":[{"role":"user","content":"hi"}],"think":"low"`, nil},
+		{"much thinking", core.Content{Messages: hi, Reasoning: core.ReasoningWish{Effort: "xhigh"}, Fields: map[core.Ask]string{core.AskReasoning: "reasoning_effort"}}, `"messages":[{"role":"user","content":"hi"}]`, []string{"reasoning_effort"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.content.Format, c.content.Streamed = core.FormatOpenAI, true
@@ -120,6 +118,14 @@ func TestOllamaBuild(t *testing.T) {
 				t.Errorf("dropped %q, want %q", dropped, c.dropped)
 			}
 		})
+	}
+	for want, wish := range map[string]core.ReasoningWish{
+		`"think":"high"`: {Effort: "xhigh"}, `"think":"medium"`: {Budget: core.Some[int64](8000)}, `"think":"low"`: {Effort: "minimal"}, `"think":false`: {Effort: "none"},
+	} {
+		got, dropped, err := toOllama(t, &core.Content{Messages: hi, Reasoning: wish}, offerOf(core.FormatOllama, "gpt-oss:20b"))
+		if err != nil || len(dropped) > 0 || !strings.Contains(got, want) {
+			t.Errorf("gpt-oss: sent %s without %q, want %s, %v", got, dropped, want, err)
+		}
 	}
 	offer := offerOf(core.FormatOllama, "m")
 	offer.Limits.Context = core.Some[int64](32768)

@@ -73,10 +73,13 @@ type cell struct {
 }
 
 // upstream is the provider's name for the cell's model. What a model at Bedrock
-// can do is known by its name.
+// or Ollama can do is known by its name.
 func (c *cell) upstream() string {
 	if c.settings == aws {
 		return "us.anthropic.claude-sonnet-4-5-20250929-" + viaModel + c.model
+	}
+	if c.api == ollama {
+		return "gpt-oss-" + viaModel + c.model
 	}
 	return viaModel + c.model
 }
