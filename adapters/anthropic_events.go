@@ -113,9 +113,7 @@ func (r *messagesReader) Events(*core.Frame) []core.Event {
 			g.end(b)
 		}
 	case kindMessageDelta, kindStop:
-		for len(g.blocks) > 0 {
-			g.end(&g.blocks[0])
-		}
+		g.endAll()
 		if e.kind == kindMessageDelta && len(e.stop) > 0 {
 			g.finish(e.stop, e.stopText, e.explained)
 		}
@@ -172,9 +170,7 @@ func (r *messagesReader) WholeEvents(body []byte) ([]core.Event, error) {
 	g.start(id, model)
 	for i := range parts {
 		g.begin(nil, &parts[i])
-		for len(g.blocks) > 0 {
-			g.end(&g.blocks[0])
-		}
+		g.endAll()
 	}
 	if len(stop) > 0 {
 		g.finish(stop, stopText, explained)
@@ -222,7 +218,17 @@ func (g *messagesEvents) begin(index []byte, p *messagesPart) {
 			b.input = escapeJSON(p.input)
 		}
 	}
+	if len(g.blocks) > maxCalls { // no server leaves so many open
+		g.end(&g.blocks[0])
+	}
 	g.blocks = append(g.blocks, b)
+}
+
+// endAll ends the blocks that are open, as the message does.
+func (g *messagesEvents) endAll() {
+	for len(g.blocks) > 0 {
+		g.end(&g.blocks[0])
+	}
 }
 
 // end takes a block's end, of which nothing came in a delta.

@@ -282,7 +282,7 @@ func (t *messagesTranslator) begin(dst []byte, b writtenBlock) []byte {
 	if t.waiting = append(t.waiting, b); !t.open {
 		return t.next(dst)
 	}
-	for len(t.waiting) > 0 && t.complete() {
+	for len(t.waiting) > 0 && (t.complete() || len(t.waiting) > maxCalls) {
 		dst = t.close(dst)
 	}
 	return dst
@@ -291,7 +291,7 @@ func (t *messagesTranslator) begin(dst []byte, b writtenBlock) []byte {
 // next opens the block that has waited longest, with all that came for it.
 func (t *messagesTranslator) next(dst []byte) []byte {
 	t.block = t.waiting[0]
-	t.waiting = append(t.waiting[:0], t.waiting[1:]...)
+	t.waiting = t.waiting[1:]
 	t.open = true
 	if !t.streamed {
 		return dst

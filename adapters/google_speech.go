@@ -30,6 +30,8 @@ type googleCalling struct {
 	id, name string
 	seal     *core.Seal
 	args     []byte // as they stand in a JSON string
+	end      jsonEnd
+	broken   bool // they are whole, and no object
 }
 
 // event takes one event.
@@ -54,6 +56,7 @@ func (v *googleSpeech) event(e *core.Event) {
 		for _, call := range v.calls {
 			if call.index == e.Index {
 				call.args = append(call.args, e.Text...)
+				call.end.read(e.Text)
 			}
 		}
 	case core.EventFinish:
@@ -140,8 +143,11 @@ func signature(s *core.Seal) []byte {
 func (v *googleSpeech) ready(all bool) {
 	for len(v.calls) > 0 {
 		call := v.calls[0]
+		if !all && (!call.end.done || call.broken) {
+			return
+		}
 		args, ok := googleArguments(call.args)
-		if !all && (!ok || len(call.args) == 0) {
+		if call.broken = !ok; !ok && !all {
 			return
 		}
 		v.calls = v.calls[1:]

@@ -30,9 +30,10 @@ type chatTrack struct {
 
 // chatCall is one tool call under way.
 type chatCall struct {
-	id, held string // its id; arguments that came before its name
-	index    core.Opt[int64]
-	named    bool
+	id    string
+	held  []byte // arguments that came before its name
+	index core.Opt[int64]
+	named bool
 }
 
 // Events is what the chunk that was read last holds (SPEC §13).
@@ -263,7 +264,7 @@ func detailSeal(detail []byte) (core.Seal, bool) {
 func (e *chatEvents) finish(t *chatTrack, reason string, stop core.Quoted) {
 	e.seal(t)
 	for i := range t.calls {
-		t.calls[i].held = ""
+		t.calls[i].held = nil
 	}
 	f := core.Event{Kind: core.EventFinish, Choice: t.index, Finish: chatFinish(reason)}
 	switch {

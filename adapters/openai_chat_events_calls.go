@@ -4,7 +4,7 @@ import (
 	"headway/core"
 )
 
-// maxCalls is far above the tool calls of any answer.
+// maxCalls is far above the tool calls of any answer; one with more is broken.
 const maxCalls = 4096
 
 // chatCallPiece is one entry of tool_calls, which may be a part of a call.
@@ -86,7 +86,7 @@ func (p *chatCallPiece) function(c *cursor) {
 func (e *chatEvents) called(t *chatTrack, p *chatCallPiece) {
 	i := t.find(p)
 	if i < 0 {
-		if len(p.name) == 0 && len(p.id) == 0 && !p.index.OK || len(t.calls) == maxCalls {
+		if len(p.name) == 0 && len(p.id) == 0 && !p.index.OK || len(t.calls) > maxCalls {
 			return
 		}
 		t.calls = append(t.calls, chatCall{id: string(unescape(p.id)), index: p.index})
@@ -106,9 +106,9 @@ func (e *chatEvents) called(t *chatTrack, p *chatCallPiece) {
 		}
 		call.named = true
 		e.out = append(e.out, core.Event{Kind: core.EventTool, Choice: t.index, Index: i, ID: call.id, Name: string(unescape(p.name))})
-		if call.held != "" {
-			e.arguments(t, i, []byte(call.held))
-			call.held = ""
+		if call.held != nil {
+			e.arguments(t, i, call.held)
+			call.held = nil
 		}
 	}
 	switch {
@@ -116,7 +116,7 @@ func (e *chatEvents) called(t *chatTrack, p *chatCallPiece) {
 	case call.named:
 		e.arguments(t, i, p.arguments)
 	default:
-		call.held += string(p.arguments)
+		call.held = append(call.held, p.arguments...)
 	}
 }
 

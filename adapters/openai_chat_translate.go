@@ -76,7 +76,10 @@ func calledOld(body []byte) bool {
 
 // Event takes one step of the answer.
 func (w *chatTranslator) Event(dst []byte, e *core.Event) []byte {
-	if e.Kind == core.EventStart {
+	switch {
+	case w.ended:
+		return dst
+	case e.Kind == core.EventStart:
 		w.id = e.ID
 		return dst
 	}

@@ -2,7 +2,6 @@ package adapters
 
 import (
 	"bytes"
-	"slices"
 
 	"headway/core"
 )
@@ -14,9 +13,10 @@ type responsesEvents struct {
 	began   bool
 	said    bool // anything but the start
 	calls   []responsesCall
-	thought []string // the items whose reasoning came, the last one last
-	part    int64    // of the last one
-	sealed  bool     // nothing of it came behind its seal
+	thought map[string]bool // the items whose reasoning came
+	item    string          // the last one
+	part    int64           // of the last one
+	sealed  bool            // nothing of it came behind its seal
 	half    halfPair
 	halfOf  core.EventKind
 }
@@ -116,12 +116,16 @@ func (t *responsesEvents) reasoning(e *responsesEvent) {
 	if bytes.HasPrefix(e.kind, []byte("response.reasoning_text")) {
 		part = e.content.Or(0)
 	}
-	switch n := len(t.thought) - 1; {
-	case n < 0 || t.thought[n] != string(e.itemID):
-		if n >= 0 && !t.sealed {
+	switch n := len(t.thought); {
+	case n == 0 || t.item != string(e.itemID):
+		if n > 0 && !t.sealed {
 			t.add(core.Event{Kind: core.EventReasoning, Text: []byte(`\n\n`)})
 		}
-		t.thought = append(t.thought, string(e.itemID))
+		if n == 0 {
+			t.thought = map[string]bool{}
+		}
+		t.item = string(e.itemID)
+		t.thought[t.item] = true
 	case part != t.part:
 		t.add(core.Event{Kind: core.EventReasoning, Text: []byte(`\n\n`)})
 	}
@@ -201,7 +205,7 @@ func (t *responsesEvents) close(i int) {
 // thinking gives what is new of a whole reasoning item: all of it where it did
 // not come in pieces, and what the next turn must bring back.
 func (t *responsesEvents) thinking(it *inputItem) {
-	if p := it.reasoning(); p.Text != nil && !slices.Contains(t.thought, string(it.id())) {
+	if p := it.reasoning(); p.Text != nil && !t.thought[string(it.id())] {
 		t.add(core.Event{Kind: core.EventReasoning, Text: inner(p.Text)})
 	}
 	if len(it.encrypted) > 2 {
