@@ -47,7 +47,7 @@ var callers = []*caller{
 func (r *said) closing(p *tap, err error) *said {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.err, r.id, r.dropped = err, p.header.Get("X-Request-Id"), p.header.Get("X-Headway-Dropped")
+	r.err, r.id, r.dropped, r.attempts = err, p.header.Get("X-Request-Id"), p.header.Get("X-Headway-Dropped"), p.header.Get("X-Headway-Attempts")
 	return r
 }
 
@@ -332,7 +332,10 @@ func (s side) askResponses(ctx context.Context, model string, a *ask, streamed b
 		p.Text.Format.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
 	}
 	if a.effort != "" {
-		p.Reasoning = shared.ReasoningParam{Effort: shared.ReasoningEffort(a.effort), Summary: shared.ReasoningSummaryAuto}
+		p.Reasoning.Effort = shared.ReasoningEffort(a.effort)
+	}
+	if a.effort != "" && a.effort != "none" {
+		p.Reasoning.Summary = shared.ReasoningSummaryAuto
 		p.Include = []oairesponses.ResponseIncludable{oairesponses.ResponseIncludableReasoningEncryptedContent}
 	}
 	if a.user != "" {
@@ -508,7 +511,9 @@ func (s side) askMessages(ctx context.Context, model string, a *ask, streamed bo
 	if a.schema != nil {
 		p.OutputConfig.Format = anthropic.JSONOutputFormatParam{Schema: a.schema}
 	}
-	if a.effort != "" {
+	if a.effort == "none" {
+		p.Thinking = anthropic.ThinkingConfigParamUnion{OfDisabled: &anthropic.ThinkingConfigDisabledParam{}}
+	} else if a.effort != "" {
 		for limit, effort := range efforts {
 			if effort == a.effort {
 				budget, _ := strconv.ParseInt(limit, 10, 64)
@@ -675,7 +680,7 @@ func (s side) askGenerate(ctx context.Context, model string, a *ask, streamed bo
 	for limit, effort := range efforts {
 		if effort == a.effort {
 			budget, _ := strconv.Atoi(limit)
-			config.ThinkingConfig = &genai.ThinkingConfig{IncludeThoughts: true, ThinkingBudget: genai.Ptr(int32(budget))}
+			config.ThinkingConfig = &genai.ThinkingConfig{IncludeThoughts: budget > 0, ThinkingBudget: genai.Ptr(int32(budget))}
 		}
 	}
 	r, tp := &said{}, &tap{}

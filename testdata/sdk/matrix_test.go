@@ -157,6 +157,9 @@ func scenarios() []*scenario {
 		{name: "error-500", ask: base, say: say{fail: &failure{status: 500}}},
 		{name: "error-behind", ask: base, say: say{pieces: pieces("One two three "), usage: plainU, fail: &failure{status: 503, after: true}}, shape: "stream"},
 	}
+	for _, effort := range []string{"none", "minimal", "low", "high", "xhigh"} {
+		all = append(all, &scenario{name: "effort-" + effort, say: hello, shape: "stream", ask: with(func(a *ask) { a.max, a.effort = 64000, effort })})
+	}
 	for _, n := range []struct {
 		name  string
 		value float64
@@ -236,8 +239,8 @@ func becomes(c *caller, p *provider, a *ask) (lines []string, refused string, dr
 	if a.json {
 		set("json", "true")
 	}
-	set("effort", a.effort)
-	if a.effort != "" && c.fields["shown"] != "" && p.has("shown") {
+	set("effort", p.effort(c, a.effort))
+	if a.effort != "" && a.effort != "none" && c.fields["shown"] != "" && p.has("shown") {
 		r.set("shown", "auto")
 	}
 	if a.n > 0 {
@@ -248,6 +251,22 @@ func becomes(c *caller, p *provider, a *ask) (lines []string, refused string, dr
 	}
 	set("user", a.user)
 	return r.all(), refused, dropped
+}
+
+// effort is a provider's word for a level of reasoning.
+func (p *provider) effort(c *caller, level string) string {
+	coarse := map[string]string{"minimal": "low", "xhigh": "high"}[level]
+	switch {
+	case level == "none" && (p.native == messages || p.api == converse):
+		return ""
+	case level == "none" && p.api == ollama:
+		return "false"
+	case p.native == c.api || coarse == "":
+		return level
+	case p.api == ollama, p.format == "llamacpp", level == "xhigh" && p.format == "openai" && c.api != responses: // a limit in tokens is not more than high
+		return coarse
+	}
+	return level
 }
 
 // expect notes what a provider is to read of a turn.
@@ -384,13 +403,16 @@ func (s *scenario) exists(c *caller, p *provider, shape string) bool {
 func TestTranslation(t *testing.T) {
 	rows := scenarios()
 	recordings := replays(t)
-	m := openMarket(t, slices.Concat(matrixCells(rows), conversationCells(), replayCells(recordings)))
+	pairs := crossings()
+	m := openMarket(t, slices.Concat(matrixCells(rows), conversationCells(), replayCells(recordings), crossingCells(pairs), betaCells()))
 	h := serve(t, m.configuration())
 	via := side{h.base, callerKey, "", nil}
 	t.Run("matrix", func(t *testing.T) { testMatrix(t, via, m, rows) })
 	t.Run("conversations", func(t *testing.T) { testConversations(t, via, m) })
 	t.Run("wander", func(t *testing.T) { testWander(t, via, m) })
-	t.Run("replays", func(t *testing.T) { testReplays(t, via, m, recordings) })
+	t.Run("crossings", func(t *testing.T) { testCrossings(t, via, m, pairs) })
+	t.Run("betas", func(t *testing.T) { testBetas(t, via, m) })
+	t.Run("replays", func(t *testing.T) { testReplays(t, via, h, recordings) })
 }
 
 // testMatrix makes each call of the matrix.

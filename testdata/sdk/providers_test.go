@@ -1,6 +1,7 @@
 package sdktest
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -62,7 +63,11 @@ func (p *provider) has(what string) bool { return !slices.Contains(p.lacks, what
 type cell struct {
 	model string
 	*provider
-	says []*say
+	// name is what clients ask for, where that is not model: a model of two
+	// offers has two cells, of which the cheaper is asked first.
+	name  string
+	cheap bool
+	says  []*say
 	// replay answers in the place of words, where it is set.
 	replay *replay
 	// gate is closed when the client has heard the text: the end is held for it.
@@ -145,7 +150,11 @@ func (m *market) configuration() string {
 		}
 		fmt.Fprintf(&b, "    offers:\n")
 		for _, c := range groups[name] {
-			fmt.Fprintf(&b, "      - {model: %s, upstream_model: %s, input_usd_per_mtok: \"1\", output_usd_per_mtok: \"2\"}\n", c.model, c.upstream())
+			price := 2
+			if c.cheap {
+				price = 1
+			}
+			fmt.Fprintf(&b, "      - {model: %s, upstream_model: %s, input_usd_per_mtok: \"1\", output_usd_per_mtok: \"%d\"}\n", cmp.Or(c.name, c.model), c.upstream(), price)
 		}
 	}
 	return b.String()

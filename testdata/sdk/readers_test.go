@@ -17,7 +17,7 @@ import (
 
 // efforts are the levels of reasoning, by the tokens that stand for them where a
 // provider wants a limit.
-var efforts = map[string]string{"1024": "minimal", "2048": "low", "8192": "medium", "24576": "high", "32768": "xhigh"}
+var efforts = map[string]string{"0": "none", "1024": "minimal", "2048": "low", "8192": "medium", "24576": "high", "32768": "xhigh"}
 
 func (r *reading) budget(n node) {
 	if limit := n.num(); limit != "" {
@@ -125,7 +125,9 @@ func readLlama(r *reading, b node) {
 	r.set("top_k", b.get("top_k").num())
 	if k := b.get("chat_template_kwargs"); k.there() {
 		r.set("effort", k.get("reasoning_effort").str())
-		k.get("enable_thinking")
+		if t := k.get("enable_thinking"); t.there() && !t.yes() {
+			r.set("effort", "none")
+		}
 	}
 	readChat(r, b)
 }
@@ -230,7 +232,7 @@ func readResponses(r *reading, b node) {
 	thinks := b.get("reasoning")
 	r.set("effort", thinks.get("effort").str())
 	r.set("shown", thinks.get("summary").str())
-	if thinks.there() && !strings.Contains(b.get("include").json(), "reasoning.encrypted_content") {
+	if thinks.there() && r.settings["effort"] != "none" && !strings.Contains(b.get("include").json(), "reasoning.encrypted_content") {
 		r.refuse("nothing of the reasoning could come back in the next turn")
 	}
 	b.get("include")

@@ -87,7 +87,7 @@ func (r *replay) asks(c *caller, shape string) bool {
 
 // testReplays delivers each recording to each client of another format, in either
 // shape: what the SDK gives is what the recording says.
-func testReplays(t *testing.T, via side, m *market, all []*replay) {
+func testReplays(t *testing.T, via side, h *headway, all []*replay) {
 	for _, r := range all {
 		for _, c := range callers {
 			for _, shape := range []string{"stream", "whole"} {
@@ -96,14 +96,14 @@ func testReplays(t *testing.T, via side, m *market, all []*replay) {
 				}
 				t.Run(strings.Join([]string{r.name, c.api, shape}, "/"), func(t *testing.T) {
 					t.Parallel()
-					r.hold(t, via, c, shape == "stream")
+					r.hold(t, via, h, c, shape == "stream")
 				})
 			}
 		}
 	}
 }
 
-func (r *replay) hold(t *testing.T, via side, c *caller, streamed bool) {
+func (r *replay) hold(t *testing.T, via side, h *headway, c *caller, streamed bool) {
 	want := r.meaning(t, c)
 	shape := map[bool]string{true: "stream", false: "whole"}[streamed]
 	a := ask{turns: []turn{asks}, max: 16000, effort: "medium"}
@@ -124,6 +124,12 @@ func (r *replay) hold(t *testing.T, via side, c *caller, streamed bool) {
 		t.Fatalf("the call ends with %v; %s", got.err, got.trouble)
 	}
 	sameLines(t, "the SDK gives", got.spokenLines(c), want.spokenLines(c))
+	if streamed == r.streamed {
+		receipt := h.receipt(t, got.id)
+		if receipt.held(t, r.label); receipt.Outcome != "settled" {
+			t.Errorf("the receipt's outcome is %s: %s", receipt.Outcome, receipt.raw)
+		}
+	}
 	if u := r.label.Usage; u != nil {
 		for _, f := range []struct {
 			what      string

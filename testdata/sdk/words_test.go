@@ -71,7 +71,7 @@ type said struct {
 	usage                    tokens
 	native                   any    // the turn as the SDK's user sends it back
 	model                    string // the answer's, as the SDK shows it
-	dropped                  string
+	dropped, attempts        string
 	id                       string
 	err                      error
 	trouble                  string // what the SDK cannot put together
