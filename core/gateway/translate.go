@@ -6,9 +6,11 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"headway/core"
 	"headway/core/market"
+	"headway/core/relay"
 )
 
 // request is what an attempt sends: made before anything is written down of the
@@ -101,7 +103,12 @@ type translated struct {
 	shown core.Shown
 	sse   bool   // the client reads server-sent events, and comments among them: Google's SDKs take those for broken
 	buf   []byte // what the client gets of the frame under way
+	came  int    // bytes of the frames so far
+	calls int    // of tools
 }
+
+// mostCalls is far above the tool calls of any answer.
+const mostCalls = 4096
 
 // translate makes it, for one answer.
 func (c *call) translate(r core.Reader) *translated {
@@ -116,20 +123,37 @@ func (t *translated) Read(f *core.Frame) core.Mark {
 	if len(f.Data) == 0 && t.sse && t.Split() == core.SplitSSE && bytes.HasPrefix(f.Raw, []byte(":")) {
 		return mark // a comment keeps the client's connection alive too
 	}
+	t.came += len(f.Raw)
 	f.Raw = nil
 	if mark.Has(core.MarkError | core.MarkBroken) {
 		return mark
 	}
 	t.buf = t.write(t.buf[:0], t.Events(f))
+	if t.came > mostAnswer || t.calls > mostCalls { // most formats need some or all of an answer held
+		return core.MarkBroken
+	}
 	if mark.Has(core.MarkEnd) {
 		t.buf = t.End(t.buf)
 	}
+	t.buf = valid(t.buf)
 	f.Raw = t.buf
 	return mark
 }
 
+// valid is what was written as text: a server may send bytes that are none, which
+// the client's format, written anew, must not have.
+func valid(b []byte) []byte {
+	if utf8.Valid(b) {
+		return b
+	}
+	return bytes.ToValidUTF8(b, []byte("\ufffd"))
+}
+
 func (t *translated) write(dst []byte, events []core.Event) []byte {
 	for i := range events {
+		if events[i].Kind == core.EventTool {
+			t.calls++
+		}
 		switch e := &events[i]; {
 		case e.Kind == core.EventReasoning && t.shown != core.ShowAll:
 		case e.Kind == core.EventSeal && t.shown == core.ShowNone:
@@ -143,7 +167,7 @@ func (t *translated) write(dst []byte, events []core.Event) []byte {
 // End appends what the client gets at the end of an answer that ended well.
 func (t *translated) End(dst []byte) []byte {
 	a := t.Answer()
-	return t.to.End(dst, &a)
+	return valid(t.to.End(dst, &a))
 }
 
 // whole is an unstreamed answer in the client's format and the shape that it
@@ -156,7 +180,11 @@ func (t *translated) whole(body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.End(t.write(nil, events)), nil
+	out := t.write(nil, events)
+	if t.calls > mostCalls {
+		return nil, relay.ErrBroken
+	}
+	return t.End(out), nil
 }
 
 const (

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"unicode/utf8"
 
 	"headway/core"
 )
@@ -202,4 +203,42 @@ func TestReasoningShown(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPairsBadBytes: bytes of a provider that are no text do not reach a client
+// of another format.
+func TestPairsBadBytes(t *testing.T) {
+	pairs(t, func(t *testing.T, client, provider wire, streamed bool) {
+		says, whole := provider.says, provider.whole
+		bad := func(s string) string { return strings.ReplaceAll(s, "~", "\xff") }
+		provider.says = func(s string) string { return bad(says(s)) }
+		provider.whole = func(s string) string { return bad(whole(s)) }
+		a := client.post(newRig(t, nil, provider.good("a", "t~a", streamed)), streamed)
+		if !utf8.ValidString(a.body) {
+			t.Errorf("the client gets %.500q", a.body)
+		}
+		client.reads(t, a, "t\ufffda", streamed)
+	})
+}
+
+// TestPairsTooManyCalls: an answer of more tool calls than any has is not held
+// for the client: it is broken.
+func TestPairsTooManyCalls(t *testing.T) {
+	pairs(t, func(t *testing.T, client, provider wire, streamed bool) {
+		if provider.format != core.FormatGoogle {
+			return
+		}
+		says, whole := provider.says, provider.whole
+		many := func(s string) string {
+			return strings.Replace(s, `{"text":"tea"}`, strings.Repeat(`{"functionCall":{"name":"f"}},`, 5000)+`{"text":"tea"}`, 1)
+		}
+		provider.says = func(s string) string { return many(says(s)) }
+		provider.whole = func(s string) string { return many(whole(s)) }
+		r := newRig(t, nil, provider.good("a", "tea", streamed))
+		a := client.post(r, streamed)
+		synctest.Wait()
+		if rec := r.only(); rec.Outcome != core.Failed || len(a.body) > 10_000 {
+			t.Errorf("%s: %d %.500s", rec.Outcome, a.status, a.body)
+		}
+	})
 }
