@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/smithy-go/logging"
 
 	"headway/core"
 )
@@ -180,6 +181,7 @@ func (c *awsChain) load(ctx context.Context, region string, now time.Time) error
 	if region != "" {
 		options = append(options, config.WithRegion(region))
 	}
+	options = append(options, config.WithLogger(logging.Nop{})) // it would write to the screen, in words of its own
 	loaded, err := config.LoadDefaultConfig(context.WithoutCancel(ctx), options...)
 	if err != nil {
 		c.err, c.failed = err, now
