@@ -89,6 +89,8 @@ func TestAnthropicEncodesTurns(t *testing.T) {
 			`"system":"s","messages":[{"role":"user","content":"."},{"role":"assistant","content":"hello"},{"role":"user","content":"hi"}]`},
 		{"prefill (case 040)", msgTurns(msgUser(msgText("List three.")), msgModel(msgText("Here is the list: 1."))),
 			`"messages":[{"role":"user","content":"List three."},{"role":"assistant","content":"Here is the list: 1."}]`},
+		{"prefill that ends in white space", msgTurns(msgModel(msgText("a ")), msgUser(msgText("q ")), msgModel(msgText("é\": \n"))),
+			`"messages":[{"role":"user","content":"."},{"role":"assistant","content":"a "},{"role":"user","content":"q "},{"role":"assistant","content":"é\":"}]`},
 		{"empty texts and turns (case 034)", msgTurns(msgUser(msgText("go")), msgModel(msgText(""), msgCall("call_1", "look", `{"q":"x"}`)), msgUser(msgResult("call_1", msgText("up"))), msgModel(msgText(" \n\t")), msgUser(msgText("on"))),
 			`"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"call_1","name":"look","input":{"q":"x"}}]},
 			{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1","content":"up"},{"type":"text","text":"on"}]}]`},

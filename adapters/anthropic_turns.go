@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+	"unicode"
 
 	"headway/core"
 )
@@ -46,12 +47,30 @@ func (e *messagesBody) arrange() (system []core.Message) {
 	if len(e.turns) > 0 && e.turns[0].role == core.RoleAssistant {
 		e.turns = slices.Insert(e.turns, 0, turn{role: core.RoleUser})
 	}
+	if n := len(e.turns) - 1; n >= 0 && e.turns[n].role == core.RoleAssistant {
+		e.turns[n].trimEnd()
+	}
 	for i := 1; i < len(e.turns); i++ {
 		if e.turns[i-1].has(core.PartToolCall) { // their results go first
 			slices.SortStableFunc(e.turns[i].parts, func(a, b turnPart) int { return resultsFirst(a) - resultsFirst(b) })
 		}
 	}
 	return system
+}
+
+// trimEnd takes the white space off the end of an answer that is to be gone on
+// with, as the API refuses it there.
+func (t *turn) trimEnd() {
+	last := &t.parts[len(t.parts)-1]
+	if last.Kind != core.PartText && last.Kind != core.PartRefusal {
+		return
+	}
+	said := string(unescape(inner(last.Text)))
+	if kept := strings.TrimRightFunc(said, unicode.IsSpace); kept != said {
+		p := *last.Part
+		p.Text = encode(kept)
+		last.Part = &p
+	}
 }
 
 func resultsFirst(p turnPart) int {
