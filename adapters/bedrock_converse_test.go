@@ -61,7 +61,7 @@ func TestConverseEncode(t *testing.T) {
 		{name: "system text in between stays there, prefill stays last",
 			content: core.Content{Messages: []core.Message{hi, says(core.RoleAssistant, txt("yes")), says(core.RoleSystem, txt("be brief")), hi, says(core.RoleAssistant, txt("Well, "))}},
 			want: `{"messages":[{"role":"user","content":[{"text":"hi"}]},{"role":"assistant","content":[{"text":"yes"}]},` +
-				`{"role":"user","content":[{"text":"<system>\nbe brief\n</system>"},{"text":"hi"}]},{"role":"assistant","content":[{"text":"Well, "}]}],"inferenceConfig":{}}`},
+				`{"role":"user","content":[{"text":"<system>\nbe brief\n</system>"},{"text":"hi"}]},{"role":"assistant","content":[{"text":"Well,"}]}],"inferenceConfig":{}}`},
 		{name: "system text alone is asked", content: core.Content{Messages: []core.Message{says(core.RoleSystem, txt("hi"))}}, want: `{` + plain + `,"inferenceConfig":{}}`},
 		{name: "empty texts", content: core.Content{Messages: []core.Message{says(core.RoleSystem, txt("")), says(core.RoleUser, txt(` \n\t`), txt("hi")), says(core.RoleAssistant, txt(""), call),
 			says(core.RoleUser, core.Part{Kind: core.PartToolResult, ID: q("call_1"), Parts: []core.Part{txt("")}, Failed: true}), says(core.RoleAssistant, txt(""))}, Tools: []core.Tool{tool}},
