@@ -30,10 +30,10 @@ type chatDecoder struct {
 	request
 	c *core.Content
 
-	logprobs, wished bool
-	top              core.Opt[int64]
-	safety           core.Quoted
-	allowed          []core.Quoted // the tools that tool_choice leaves
+	logprobs bool
+	top      core.Opt[int64]
+	safety   core.Quoted
+	allowed  []core.Quoted // the tools that tool_choice leaves
 }
 
 // body consumes the members of the request.

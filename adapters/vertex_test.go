@@ -258,7 +258,7 @@ func TestVertexTokens(t *testing.T) {
 		t.Errorf("asked for %d tokens", asked())
 	}
 
-	s, asked = tokens(t, time.Second) // too short to be used again
+	s, _ = tokens(t, time.Second) // too short to be used again
 	account(t, s.URL)
 	found = &adapters.GoogleTokens{}
 	for n := 1; n <= 2; n++ {
