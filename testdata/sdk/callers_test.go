@@ -29,7 +29,7 @@ type caller struct {
 
 // callers are the four.
 var callers = []*caller{
-	{chat, map[string]string{"allowed": "tool_choice", "json": "response_format", "max": "max_completion_tokens", "temperature": "temperature", "top_p": "top_p", "seed": "seed", "presence": "presence_penalty",
+	{chat, map[string]string{"hot": "temperature", "allowed": "tool_choice", "json": "response_format", "max": "max_completion_tokens", "temperature": "temperature", "top_p": "top_p", "seed": "seed", "presence": "presence_penalty",
 		"frequency": "frequency_penalty", "n": "n", "logs": "logprobs", "stop": "stop", "one tool": "parallel_tool_calls", "choice": "tool_choice",
 		"schema": "response_format", "effort": "reasoning_effort", "user": "user", "later system": "messages", "document": "messages", "link": "messages", "name": "filename"}, side.askChat},
 	{responses, map[string]string{"allowed": "tool_choice", "json": "text.format", "max": "max_output_tokens", "temperature": "temperature", "top_p": "top_p", "logs": "top_logprobs", "one tool": "parallel_tool_calls",

@@ -139,6 +139,13 @@ func scenarios() []*scenario {
 			a.turns = []turn{{role: "system", parts: []part{marked}}, user(long, text("Go."))}
 		}), say: hello, needs: []string{"cache"}},
 		{name: "thinks", ask: wish, say: thinks},
+		{name: "effort-forced", ask: with(func(a *ask) { a.max, a.effort, a.tools, a.choice = 16000, "low", []function{clock}, "required" }), say: hello, foreign: true},
+		{name: "effort-sampled", ask: with(func(a *ask) { a.max, a.effort, a.numbers = 16000, "low", map[string]float64{"temperature": 0.5} }), say: hello, foreign: true},
+		{name: "effort-results", ask: with(func(a *ask) {
+			a.max, a.effort, a.tools = 16000, "low", []function{clock}
+			a.turns = append(a.turns[:2:2], assistant(part{kind: "call", id: "call_a", name: "get_time", args: "{}"}), user(result("call_a", "get_time", false, text("noon"))))
+		}), say: hello, foreign: true},
+		{name: "hot", ask: with(func(a *ask) { a.numbers = map[string]float64{"temperature": 1.5} }), say: hello, needs: []string{"hot"}},
 		{name: "thinks-unasked", ask: base, say: unasked},
 		{name: "thinks-hidden", ask: wish, say: say{seal: "c2VhbCB0d28rLz0=", pieces: pieces("Hm."), usage: used}, can: []string{"seal"}},
 		{name: "thinks-tool", ask: with(func(a *ask) { a.max, a.effort, a.tools = 16000, "low", []function{forecast} }), say: say{think: thinks.think, seal: thinks.seal, calls: []call{{"call_a", "get_forecast", deep}}, usage: used}},
@@ -227,7 +234,28 @@ func becomes(c *caller, p *provider, a *ask) (lines []string, refused string, dr
 	} else {
 		set("max", "8192") // they want one
 	}
-	for name, v := range a.numbers {
+	effort, numbers := a.effort, maps.Clone(a.numbers)
+	if claude := p.native == messages || p.api == converse; claude && p.native != c.api && effort != "" && effort != "none" {
+		last := a.turns[len(a.turns)-1]
+		switch { // what Claude does not think with
+		case choice != "" && choice != "auto" && choice != "none", last.parts != nil && last.parts[0].kind == "result" && a.turns[len(a.turns)-2].own == nil:
+			effort, dropped = "", append(dropped, c.fields["effort"])
+		default:
+			for _, name := range []string{"temperature", "top_k"} {
+				if _, ok := numbers[name]; ok {
+					delete(numbers, name)
+					dropped = append(dropped, c.fields[name])
+				}
+			}
+		}
+	}
+	if p.native != c.api && (p.native == messages || p.api == converse) && numbers["temperature"] > 1 { // they go up to 1
+		dropped = append(dropped, c.fields["temperature"])
+		if numbers["temperature"] = 1; p.api != converse {
+			delete(numbers, "temperature")
+		}
+	}
+	for name, v := range numbers {
 		set(name, number(v))
 	}
 	if a.stop != nil {
@@ -239,8 +267,8 @@ func becomes(c *caller, p *provider, a *ask) (lines []string, refused string, dr
 	if a.json {
 		set("json", "true")
 	}
-	set("effort", p.effort(c, a.effort))
-	if a.effort != "" && a.effort != "none" && c.fields["shown"] != "" && p.has("shown") {
+	set("effort", p.effort(c, effort))
+	if effort != "" && effort != "none" && c.fields["shown"] != "" && p.has("shown") {
 		r.set("shown", "auto")
 	}
 	if a.n > 0 {

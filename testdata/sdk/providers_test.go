@@ -80,10 +80,12 @@ type cell struct {
 // upstream is the provider's name for the cell's model. What a model at Bedrock
 // or Ollama can do is known by its name.
 func (c *cell) upstream() string {
-	if c.settings == aws {
+	switch {
+	case c.settings == aws:
 		return "us.anthropic.claude-sonnet-4-5-20250929-" + viaModel + c.model
-	}
-	if c.api == ollama {
+	case c.native == messages:
+		return "claude-sonnet-4-5-20250929-" + viaModel + c.model
+	case c.api == ollama:
 		return "gpt-oss-" + viaModel + c.model
 	}
 	return viaModel + c.model
