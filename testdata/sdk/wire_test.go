@@ -2,7 +2,8 @@
 // clients: what an SDK reads straight from a recorded answer it must read
 // through Headway too. The server is the built binary, the upstream replays
 // recordings with pauses, and each call's receipt is held against what is known
-// of its recording. It is a module of its own, so that the SDKs are in nobody's
+// of its recording. Between formats, what an SDK asks is what the provider reads,
+// and what the provider says is what the SDK gives. It is a module of its own, so that the SDKs are in nobody's
 // build but this one's.
 package sdktest
 
