@@ -87,6 +87,9 @@ func (g *Gateway) noteRefused(id core.CallID, key *core.Key, err error) {
 	}
 	g.Metrics.refused(name)
 	attrs := []slog.Attr{slog.String("id", string(id)), slog.String("refused", name), slog.Int("status", status)}
+	if e != nil && e.Code != "" { // a word of Headway's own: nothing was asked of a provider
+		attrs = append(attrs, slog.String("code", e.Code))
+	}
 	if key != nil {
 		attrs = append(attrs, slog.String("key", string(key.ID)))
 	}
