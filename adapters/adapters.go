@@ -9,6 +9,8 @@ package adapters
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/textproto"
@@ -154,6 +156,13 @@ func sendable(v string) bool {
 		}
 	}
 	return true
+}
+
+// madeName makes an id where an upstream gives none.
+func madeName(prefix string) string {
+	var b [12]byte
+	rand.Read(b[:])
+	return prefix + hex.EncodeToString(b[:])
 }
 
 // quote writes a text as a JSON string.

@@ -217,20 +217,28 @@ func (e *messagesBody) stop() error {
 	return nil
 }
 
+// schema is what the answer must look like, closed as these APIs want it; nil
+// where nothing was asked.
+func (e *messagesBody) schema() (core.JSON, error) {
+	form := &e.content.Answer
+	if !form.JSON {
+		return nil, nil
+	}
+	if form.Schema == nil {
+		return nil, refuseOrDrop(e.content, core.AskAnswer, &e.dropped, "needs a schema for an answer in JSON")
+	}
+	schema, ok := closedSchema(form.Schema)
+	if !ok {
+		return nil, refuseOrDrop(e.content, core.AskAnswer, &e.dropped, "takes no schema whose objects have members of any name")
+	}
+	return schema, nil
+}
+
 // answer writes what the answer must look like, and how hard to think.
 func (e *messagesBody) answer() error {
-	form := &e.content.Answer
-	var schema core.JSON
-	if form.JSON {
-		if form.Schema == nil {
-			return refuseOrDrop(e.content, core.AskAnswer, &e.dropped, "needs a schema for an answer in JSON")
-		}
-		var ok bool
-		if schema, ok = closedSchema(form.Schema); !ok {
-			return refuseOrDrop(e.content, core.AskAnswer, &e.dropped, "takes no schema whose objects have members of any name")
-		}
-	} else if e.effort == "" {
-		return nil
+	schema, err := e.schema()
+	if err != nil || schema == nil && e.effort == "" {
+		return err
 	}
 	e.key("output_config")
 	e.open('{')

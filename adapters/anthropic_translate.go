@@ -1,8 +1,6 @@
 package adapters
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"slices"
 	"time"
 
@@ -386,13 +384,6 @@ func (t *messagesTranslator) keep() {
 		w.raw(argumentsOf(b.text)) // in an object of their own where they were cut off: {} would be a call
 	}
 	w.close('}')
-}
-
-// madeName makes an id where an upstream gives none.
-func madeName(prefix string) string {
-	var b [12]byte
-	rand.Read(b[:])
-	return prefix + hex.EncodeToString(b[:])
 }
 
 // jsonEnd finds the end of a JSON object that comes in pieces, escaped as in a

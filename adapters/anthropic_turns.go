@@ -188,6 +188,16 @@ func (e *messagesBody) system(messages []core.Message) error {
 	return nil
 }
 
+// speaker writes whose turn it is.
+func (e *messagesBody) speaker(role core.Role) {
+	e.key("role")
+	if role == core.RoleAssistant {
+		e.str("assistant")
+	} else {
+		e.str("user")
+	}
+}
+
 // messages writes the turns.
 func (e *messagesBody) messages() error {
 	e.key("messages")
@@ -196,12 +206,7 @@ func (e *messagesBody) messages() error {
 		t := &e.turns[i]
 		e.item()
 		e.open('{')
-		e.key("role")
-		if t.role == core.RoleAssistant {
-			e.str("assistant")
-		} else {
-			e.str("user")
-		}
+		e.speaker(t.role)
 		e.key("content")
 		switch {
 		case len(t.parts) == 0: // before a first turn that is the model's

@@ -177,17 +177,9 @@ func (e *converseBody) toolChoice() {
 // output writes the form of the answer, and how much a newer Claude thinks.
 func (e *converseBody) output() error {
 	form := &e.content.Answer
-	var schema core.JSON
-	if form.JSON {
-		if form.Schema == nil {
-			return refuseOrDrop(e.content, core.AskAnswer, &e.dropped, "needs a schema for an answer in JSON")
-		}
-		var ok bool
-		if schema, ok = closedSchema(form.Schema); !ok {
-			return refuseOrDrop(e.content, core.AskAnswer, &e.dropped, "takes no schema whose objects have members of any name")
-		}
-	} else if e.effort == "" {
-		return nil
+	schema, err := e.schema()
+	if err != nil || schema == nil && e.effort == "" {
+		return err
 	}
 	e.key("outputConfig")
 	e.open('{')

@@ -48,12 +48,7 @@ func (e *converseBody) messages() error {
 		t := &e.turns[i]
 		e.item()
 		e.open('{')
-		e.key("role")
-		if t.role == core.RoleAssistant {
-			e.str("assistant")
-		} else {
-			e.str("user")
-		}
+		e.speaker(t.role)
 		e.key("content")
 		e.open('[')
 		if len(t.parts) == 0 { // before a first turn that is the model's

@@ -2,8 +2,6 @@ package adapters
 
 import (
 	"bytes"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"strings"
 
@@ -158,9 +156,7 @@ func (r *ollamaReader) add(e core.Event) { r.events = append(r.events, e) }
 
 // callID makes the id of a tool call whose upstream gave it none.
 func callID() string {
-	var b [12]byte
-	rand.Read(b[:])
-	return "call_" + hex.EncodeToString(b[:])
+	return madeName("call_")
 }
 
 // escapeJSON is a JSON value as it stands between the quotes of a JSON string.

@@ -2,8 +2,6 @@ package adapters
 
 import (
 	"bytes"
-	"crypto/rand"
-	"encoding/hex"
 	"slices"
 	"strconv"
 	"time"
@@ -185,9 +183,7 @@ func (w *chatTranslator) makeHead() []byte {
 // top writes what chunks and whole answers begin with.
 func (w *chatTranslator) top(t *text, object string) {
 	if w.id == "" {
-		var b [12]byte
-		rand.Read(b[:])
-		w.id = "chatcmpl-" + hex.EncodeToString(b[:])
+		w.id = madeName("chatcmpl-")
 	}
 	t.open('{')
 	t.key("id")
