@@ -1,14 +1,11 @@
 package core
 
-import "time"
-
 // Frame is one piece of an upstream's stream: an SSE block, a line, an array
 // element. Its bytes are valid until the next frame is asked for.
 type Frame struct {
 	Raw  []byte // as it came, separators included: what a same-format client gets
 	Name string // the SSE event name, or an AWS message's event type, where there is one
 	Data []byte // the joined data; empty for comments and keep-alives
-	At   time.Time
 }
 
 // Names of frames of an AWS event stream that are no events.

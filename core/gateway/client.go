@@ -30,20 +30,21 @@ func pass(to, from http.Header, p *core.Provider, names ...string) {
 
 // sink is the client's side of a call.
 type sink struct {
-	c      *call
+	c *call
+
+	// For each event:
+	w        http.ResponseWriter
+	flusher  flusher
+	due      time.Time // to move the deadline on
+	begun    bool
+	extended bool // since the last Flush
+
 	t      *try
 	from   http.Header // the upstream's
 	status int
 	rc     *http.ResponseController
 	now    core.Clock
 	limit  time.Duration // limits.client_write
-
-	// For each event:
-	begun    bool
-	extended bool      // since the last Flush
-	due      time.Time // to move the deadline on
-	w        http.ResponseWriter
-	flusher  flusher
 }
 
 func (c *call) sink(t *try, resp *http.Response) sink {

@@ -10,12 +10,12 @@ const Apart = 10 * time.Millisecond
 // zero value is ready.
 type Arrivals struct {
 	count int64
-	last  time.Time
+	last  time.Duration
 }
 
-// Add takes the time of a read that held output.
-func (a *Arrivals) Add(at time.Time) {
-	if a.count == 0 || at.Sub(a.last) >= Apart {
+// Add takes the time of a read that held output, since the stream began.
+func (a *Arrivals) Add(at time.Duration) {
+	if a.count == 0 || at-a.last >= Apart {
 		a.count++
 		a.last = at
 	}

@@ -25,34 +25,35 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, firstBuffer); return
 // (Room, Filled), frames are slices of it (Next), valid until the next Room.
 // It may be cut at any byte: the frames are the same.
 type Splitter struct {
-	kind   core.Splitting
-	max    int
-	pooled *[]byte
-	buf    []byte
-	start  int // of the frame under way
-	scan   int // what was looked at already
-	end    int // of what was read
+	// What each read touches comes first.
+	kind     core.Splitting
+	tooLarge bool // an AWS message says that it is longer than max
+	broken   bool // there was what is no AWS message
+	skipLF   bool // the last line ended with CR: a LF next belongs to it
+	crlf     bool // this stream ends lines with CR LF
+	begun    bool // the byte order mark, if any, is behind us
+	max      int
+	buf      []byte
+	start    int // of the frame under way
+	scan     int // what was looked at already
+	end      int // of what was read
 
 	// The SSE block under way; offsets into buf.
 	line   int // start of the line under way
+	lf     int // no LF is between scan and here
 	name   span
 	data   span
-	joined []byte // the data of a block with several data lines
 	fields int    // data lines so far
-	skipLF bool   // the last line ended with CR: a LF next belongs to it
-	lf     int    // no LF is between scan and here
-	crlf   bool   // this stream ends lines with CR LF
-	begun  bool   // the byte order mark, if any, is behind us
+	value  int    // start of a JSON element's text, -1 before it
+	joined []byte // the data of a block with several data lines
 
 	// The JSON array under way.
 	depth  int
 	quoted bool
 	escape bool
 	opened bool // inside the outer bracket
-	value  int  // start of the element's text, -1 before it
 
-	tooLarge bool // an AWS message says that it is longer than max
-	broken   bool // there was what is no AWS message
+	pooled *[]byte
 }
 
 type span struct{ from, to int }

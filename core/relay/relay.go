@@ -48,14 +48,39 @@ type Sink interface {
 // read. Frames before the first output are held back (SPEC §9), so that an
 // attempt that fails before it has said anything has sent nothing.
 type Pump struct {
-	Body     io.Reader
-	Split    *Splitter
-	Reader   core.Reader
-	Sink     Sink
-	Clock    core.Clock
-	Watch    *Watch
-	Hold     time.Duration // longest hold-back, from the first frame that is no comment
-	Withhold bool          // keep usage-only frames from the client
+	Body   io.Reader
+	Split  *Splitter
+	Reader core.Reader
+	Sink   Sink
+	Clock  core.Clock
+
+	// What each event touches lies side by side and is small: between two events of
+	// a stream those of many others pass through the processor's cache. Times in it
+	// are since alive.since.
+	alive    pulse
+	mu       sync.Mutex    // guards the fields below against the hold timer
+	now      time.Duration // when this read was
+	last     time.Duration // when the last one with output was (TL)
+	released bool          // what was held has gone out
+	sent     bool          // bytes have been written to the client
+	output   bool          // there was output (T4)
+	fresh    bool          // there was in this read
+	finished bool          // the format's finish was seen
+	ended    bool          // its end marker was
+	failed   bool          // an error was, in the stream
+	over     bool          // the end marker or an error was
+	arrivals Arrivals
+	events   int64      // frames with data
+	texts    int64      // frames with visible text
+	run      []byte     // what goes out at the end of this read
+	Withhold bool       // keep usage-only frames from the client
+	brokenUp bool       // what is not of the format was seen
+	bare     bool       // an error was, and the client has not been given it
+	gone     bool       // the client could not be written to
+	frame    core.Frame // the one under way
+
+	Watch *Watch
+	Hold  time.Duration // longest hold-back, from the first frame that is no comment
 	// Tail, where set, appends what the client gets once the stream has ended well,
 	// behind what the Reader made of its frames; only the first time.
 	Tail func(dst []byte) []byte
@@ -63,32 +88,17 @@ type Pump struct {
 	Clean func([]byte) []byte
 	Line  *core.Timeline
 
-	Events     int64 // frames with data
-	TextDeltas int64 // frames with visible text
-	Arrivals   Arrivals
-
-	// What each event touches lies side by side: between two events of a stream
-	// those of many others pass through the processor's cache.
-	alive    pulse
-	mu       sync.Mutex // guards the fields below against the hold timer
-	released bool       // what was held has gone out
-	sent     bool       // bytes have been written to the client
-	output   bool       // there was output (T4)
-	finished bool       // the format's finish was seen
-	ended    bool       // its end marker was
-	failed   bool       // an error was, in the stream
-	bare     bool       // and the client has not been given it
-	brokenUp bool       // what is not of the format was
-	broken   error
-	run      []byte     // what goes out at the end of this read
-	at       time.Time  // when this read was
-	last     time.Time  // when the last one with output was (TL)
-	frame    core.Frame // the one under way
-	over     time.Time  // when the end marker or an error was seen
-
-	behind  int // bytes read since
+	broken  error     // why the client is gone
+	overAt  time.Time // when the end marker or an error was seen
+	behind  int       // bytes read since
 	held    []byte
 	holding *time.Timer
+}
+
+// Counts are the frames with data, those with visible text, and the separate times
+// at which output came (SPEC §4).
+func (p *Pump) Counts() (events, texts, arrivals int64) {
+	return p.events, p.texts, p.arrivals.Count()
 }
 
 // End is how a stream ended.
@@ -111,9 +121,11 @@ func (p *Pump) Run(ctx context.Context) (end End) {
 			p.holding.Stop()
 		}
 		p.released = true // a hold timer that fires now finds nothing to do
-		p.Line.TL = p.last
+		if p.output {
+			p.Line.TL = p.alive.since.Add(p.last)
+		}
 		end.Sent = p.sent
-		end.Untold = p.sent && end.Outcome != core.Settled && (!p.failed || p.bare) && p.broken == nil
+		end.Untold = p.sent && end.Outcome != core.Settled && (!p.failed || p.bare) && !p.gone
 	}()
 	p.Watch.follow(&p.alive, p.Clock())
 	if end = p.pump(ctx); end.Outcome == core.Settled && p.Tail != nil {
@@ -128,7 +140,7 @@ func (p *Pump) Run(ctx context.Context) (end End) {
 func (p *Pump) tail() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at = p.Clock()
+	p.now = p.Clock().Sub(p.alive.since)
 	if !p.released {
 		p.release()
 	}
@@ -148,7 +160,7 @@ func (p *Pump) pump(ctx context.Context) End {
 		if n > 0 {
 			p.alive.beat(at)
 			p.Split.Filled(n)
-			if !p.over.IsZero() {
+			if p.over {
 				p.behind += n
 			}
 			if werr := p.take(at); werr != nil {
@@ -173,12 +185,12 @@ func (p *Pump) pump(ctx context.Context) End {
 
 // enough tells whether nothing that could still come matters.
 func (p *Pump) enough(at time.Time) bool {
-	if p.over.IsZero() {
+	if !p.over {
 		return p.brokenUp
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.failed && !p.sent || at.Sub(p.over) > afterEnd || p.behind > behindEnd
+	return p.failed && !p.sent || at.Sub(p.overAt) > afterEnd || p.behind > behindEnd
 }
 
 // take handles the frames of one read.
@@ -186,9 +198,8 @@ func (p *Pump) take(at time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := &p.frame
-	p.at = at
+	p.now, p.fresh = at.Sub(p.alive.since), false
 	for !p.brokenUp && p.Split.Next(f) {
-		f.At = at
 		mark := p.stamp(f, at, true)
 		p.letGo()
 		p.pass(f, mark)
@@ -201,7 +212,7 @@ func (p *Pump) rest(at time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := &p.frame
-	p.at = at
+	p.now, p.fresh = at.Sub(p.alive.since), false
 	some := p.Split.Rest(f)
 	switch {
 	case p.Split.kind == core.SplitArray && p.finished && !p.failed && p.Tail == nil:
@@ -215,7 +226,6 @@ func (p *Pump) rest(at time.Time) error {
 	case !some:
 		return nil
 	}
-	f.At = at
 	mark := p.stamp(f, at, false)
 	// Half an event, cut off, is not passed on: an error event will follow it.
 	if mark != 0 && mark != core.MarkBroken || (p.finished || p.ended) && !p.failed {
@@ -233,7 +243,7 @@ func (p *Pump) rest(at time.Time) error {
 // frame that is not whole may well be broken: it was cut off.
 func (p *Pump) stamp(f *core.Frame, at time.Time, whole bool) core.Mark {
 	if len(f.Data) > 0 {
-		if p.Events++; p.Events == 1 {
+		if p.events++; p.events == 1 {
 			p.Line.T3 = at
 		}
 	}
@@ -251,10 +261,10 @@ func (p *Pump) stamp(f *core.Frame, at time.Time, whole bool) core.Mark {
 			p.Line.T4 = at
 			p.Watch.Fix(time.Time{}, nil)
 		}
-		p.last = at
+		p.last, p.fresh = p.now, true
 	}
 	if mark.Has(core.MarkText) {
-		if p.TextDeltas++; p.TextDeltas == 1 {
+		if p.texts++; p.texts == 1 {
 			p.Line.T5 = at
 		}
 	}
@@ -263,8 +273,8 @@ func (p *Pump) stamp(f *core.Frame, at time.Time, whole bool) core.Mark {
 		p.failed = true
 	}
 	p.ended = p.ended || mark.Has(core.MarkEnd)
-	if mark.Has(core.MarkEnd|core.MarkError) && p.over.IsZero() {
-		p.over = at
+	if mark.Has(core.MarkEnd|core.MarkError) && !p.over {
+		p.over, p.overAt = true, at
 		p.Watch.Idle(at, afterEnd)
 	}
 	return mark
@@ -310,16 +320,19 @@ func (p *Pump) send(f *core.Frame, raw []byte) {
 // flushes.
 func (p *Pump) settleRead(at time.Time) error {
 	p.letGo()
-	if p.last.Equal(at) {
-		p.Arrivals.Add(at)
+	if p.fresh {
+		p.arrivals.Add(p.now)
 	}
-	if !p.released && p.holding == nil && p.Events > 0 {
+	if !p.released && p.holding == nil && p.events > 0 {
 		p.holding = time.AfterFunc(p.Hold-at.Sub(p.Line.T3), p.holdOver)
 	}
 	if p.released {
 		p.flush()
 	}
-	return p.broken
+	if p.gone {
+		return p.broken
+	}
+	return nil
 }
 
 // letGo ends the hold-back once there is output, or a finish without any.
@@ -336,7 +349,7 @@ func (p *Pump) holdOver() {
 	if p.released || p.failed {
 		return
 	}
-	p.at = p.Clock()
+	p.now = p.Clock().Sub(p.alive.since)
 	p.release()
 	p.flush()
 }
@@ -364,16 +377,23 @@ func (p *Pump) write(b []byte) {
 }
 
 func (p *Pump) writeRun() {
-	if len(p.run) > 0 && p.broken == nil {
-		p.broken = p.Sink.Write(p.run, p.at)
+	if len(p.run) > 0 && !p.gone {
+		p.lost(p.Sink.Write(p.run, p.alive.since.Add(p.now)))
 	}
 	p.run = nil
 }
 
 func (p *Pump) flush() {
 	p.writeRun()
-	if p.broken == nil && p.sent { // output need not be bytes for this client
-		p.broken = p.Sink.Flush()
+	if !p.gone && p.sent { // output need not be bytes for this client
+		p.lost(p.Sink.Flush())
+	}
+}
+
+// lost notes that the client could not be written to.
+func (p *Pump) lost(err error) {
+	if err != nil {
+		p.gone, p.broken = true, err
 	}
 }
 
