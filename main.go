@@ -23,10 +23,12 @@ import (
 	"headway/core"
 	"headway/core/command"
 	"headway/core/control"
+	"headway/core/estimate"
 	"headway/core/gateway"
 	"headway/core/ledger"
 	"headway/core/measure"
 	"headway/embedded/store"
+	"headway/scripts"
 )
 
 // version is set when a release is built.
@@ -61,20 +63,25 @@ func serve(o command.ServeOptions) error {
 	if err != nil {
 		return err
 	}
-	spend, err := ledger.LoadSpend(st)
+	accounts, err := ledger.LoadAccounts(st)
 	if err != nil {
 		return err
 	}
-	st.SetRecorder(core.Recorders{board, spend})
+	estimator, err := estimate.New(clock, st)
+	if err != nil {
+		return err
+	}
+	st.SetRecorder(core.Recorders{board, accounts, estimator})
+	folder := scripts.Open(file.Scripts, clock, log)
 	keys := ledger.NewKeys(&secrets.Pepper)
 	transports := gateway.NewTransports()
 	defer transports.Close()
 	metrics := gateway.NewMetrics()
 	gw := gateway.New(gateway.Parts{Clock: clock, Log: log, Adapters: adapters.All(), Providers: adapters.Providers(clock), Keys: keys,
-		Book: st, Board: board, Dialer: transports, Metrics: metrics})
+		Book: st, Board: board, Estimator: estimator, Accounts: accounts, Scripts: folder, Dialer: transports, Metrics: metrics})
 	metrics.Watch(gw)
 	desk, err := control.NewDesk(control.Parts{Clock: clock, Log: log, Gateway: gw, Keys: keys, Pepper: &secrets.Pepper, AdminToken: secrets.AdminToken,
-		Vault: st, Book: st, Board: board, Spend: spend, Parse: command.Parsers(file.Path), Version: version})
+		Vault: st, Book: st, Board: board, Accounts: accounts, Parse: command.Parsers(file.Path), Version: version})
 	if err != nil {
 		return err
 	}
@@ -107,6 +114,7 @@ func serve(o command.ServeOptions) error {
 	run.Go(func() error { return serveOn(public, front) })
 	run.Go(func() error { return serveOn(local, socket) })
 	run.Go(func() error { return board.Run(ctx) })
+	run.Go(func() error { return folder.Run(ctx) })
 	if o.Traffic != nil {
 		run.Go(func() error { return o.Traffic(ctx, front.Addr().String()) })
 	}

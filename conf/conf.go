@@ -28,10 +28,8 @@ type File struct {
 	Data       string      // the data folder
 	AdminToken core.Secret // empty: to be made and kept in the data folder
 
-	Settings   core.Settings
-	Auto       []core.Model  // the pool of the Auto Router (routing.auto)
-	Scripts    string        // the folder of the strategies in JavaScript; "" is none
-	ScriptTime time.Duration // the time limit of one ranking by a script (limits.script)
+	Settings core.Settings
+	Scripts  string // the folder of the strategies in JavaScript; "" is none
 
 	Providers []*core.Provider
 	Offers    []*core.Offer // of those providers, in the order of the file
@@ -63,13 +61,12 @@ type NATS struct {
 // core.DefaultSettings it is the only place of defaults.
 func Default() File {
 	return File{
-		Dir:        ".",
-		Listen:     "127.0.0.1:8080",
-		Data:       "data",
-		Settings:   core.DefaultSettings(),
-		ScriptTime: 10 * time.Millisecond,
-		NATS:       NATS{Listen: "127.0.0.1:4222", Heartbeat: time.Second, HeartbeatMisses: 3},
-		LogLevel:   slog.LevelInfo, LogFileBytes: 64 << 20,
+		Dir:      ".",
+		Listen:   "127.0.0.1:8080",
+		Data:     "data",
+		Settings: core.DefaultSettings(),
+		NATS:     NATS{Listen: "127.0.0.1:4222", Heartbeat: time.Second, HeartbeatMisses: 3},
+		LogLevel: slog.LevelInfo, LogFileBytes: 64 << 20,
 	}
 }
 

@@ -55,8 +55,9 @@ func TestReference(t *testing.T) {
 
 	def, got := conf.Default(), *f
 	got.Settings.Routing.PriceCap, got.Settings.Routing.AllowModels, got.Settings.Routing.BlockModels = core.PriceCap{}, nil, nil
+	got.Settings.Routing.Auto = nil
 	settings := func(f conf.File) string {
-		return fmt.Sprintf("%+v", []any{f.Dir, f.Listen, f.Data, f.AdminToken.Reveal(), f.Settings, f.ScriptTime, f.NATS, f.LogLevel, f.LogFileBytes})
+		return fmt.Sprintf("%+v", []any{f.Dir, f.Listen, f.Data, f.AdminToken.Reveal(), f.Settings, f.NATS, f.LogLevel, f.LogFileBytes})
 	}
 	if settings(got) != settings(def) {
 		t.Errorf("its settings are\n%s\nnot the defaults\n%s", settings(got), settings(def))
@@ -327,14 +328,13 @@ store: {log_file_bytes: 16777216}
 	want := conf.File{Path: "headway.yaml", Dir: ".", Listen: "[::1]:0", Data: "data",
 		Settings: core.Settings{
 			Routing: core.Routing{Strategy: "balanced", TimeValue: 1_000_000, ServeOwn: true, BlockModels: []core.Model{"b"},
-				AllowModels: []core.Model{"c"}, PriceCap: core.PriceCap{Output: core.Some[core.Rate](3_000_000)}},
+				AllowModels: []core.Model{"c"}, Auto: []core.Model{"a"}, PriceCap: core.PriceCap{Output: core.Some[core.Rate](3_000_000)}},
 			Limits: core.Limits{Body: 1 << 20, Event: 2 << 20, HeaderTimeout: s, FirstOutputMin: 2 * s, FirstOutputFactor: 1.5,
-				Hold: 3 * s, StreamIdle: 4 * s, ClientWrite: 5 * s, Drain: 6 * s},
+				Hold: 3 * s, StreamIdle: 4 * s, ClientWrite: 5 * s, Drain: 6 * s, Script: 7 * time.Millisecond},
 			Breaker: core.Breaker{Within: s, Out: 2 * s, MaxRetryAfter: 3 * s},
 			Slow: core.SlowLimits{Headers: s, FirstEvent: 2 * s, FirstOutput: 3 * s, OutputAfterEvent: 4 * s, TextAfterOutput: 5 * s,
 				VisibleTPS: 6.5, Auth: 7 * s, Routing: 8 * s, Upload: 9 * s},
 		},
-		Auto: []core.Model{"a"}, ScriptTime: 7 * time.Millisecond,
 		NATS: conf.NATS{Listen: ":1", Heartbeat: 300 * time.Millisecond, HeartbeatMisses: 4},
 		CORS: []string{"*", "http://localhost:3000"}, LogLevel: slog.LevelDebug, LogFileBytes: 16 << 20,
 	}

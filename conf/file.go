@@ -73,7 +73,7 @@ func routingFields() []field[draft] {
 		key("time_value_usd_per_hour", "What an hour of waiting is worth, in US dollars.",
 			dollars(), func(d *draft) *core.Money { return &d.Settings.Routing.TimeValue }),
 		key("auto", "The models among which a call for the model `auto` is routed. Not in this version: it does nothing.",
-			names(offered(), 0), func(d *draft) *[]core.Model { return &d.Auto }),
+			names(offered(), 0), func(d *draft) *[]core.Model { return &d.Settings.Routing.Auto }),
 		key("scripts", "The folder of the strategies in JavaScript. Not in this version: it does nothing.",
 			folder(), func(d *draft) *string { return &d.Scripts }),
 		key("price_cap_usd_per_mtok", "Offers with a rate above it are refused; at the cap passes.",
@@ -111,7 +111,7 @@ func limitFields() []field[draft] {
 		limit("drain", "How long a stop waits for open calls.", 0,
 			func(l *core.Limits) *time.Duration { return &l.Drain }),
 		key("script", "The time limit of one ranking by a script. Not in this version: it does nothing.",
-			duration(time.Millisecond, 10*time.Second), func(d *draft) *time.Duration { return &d.ScriptTime }),
+			duration(time.Millisecond, 10*time.Second), func(d *draft) *time.Duration { return &d.Settings.Limits.Script }),
 	}
 }
 
@@ -259,7 +259,7 @@ func checkFile(b *binder, at place, d *draft) {
 		}
 	}
 	routing := at.child("routing")
-	known(routing.child("auto"), d.Auto, false)
+	known(routing.child("auto"), d.Settings.Routing.Auto, false)
 	known(routing.child("allow_models"), d.Settings.Routing.AllowModels, false)
 	known(routing.child("block_models"), d.Settings.Routing.BlockModels, true)
 	for i, k := range d.Keys {

@@ -103,8 +103,8 @@ func TestGoodFiles(t *testing.T) {
 			if again := conf.Show(again); !bytes.Equal(shown, again) {
 				t.Errorf("what is shown reads as something else:\n%s\nthen\n%s", shown, again)
 			}
-			if fmt.Sprint(f.Settings, f.NATS, f.Auto, f.CORS, f.LogLevel, f.LogFileBytes, f.ScriptTime, f.Scripts) !=
-				fmt.Sprint(again.Settings, again.NATS, again.Auto, again.CORS, again.LogLevel, again.LogFileBytes, again.ScriptTime, again.Scripts) {
+			if fmt.Sprint(f.Settings, f.NATS, f.CORS, f.LogLevel, f.LogFileBytes, f.Scripts) !=
+				fmt.Sprint(again.Settings, again.NATS, again.CORS, again.LogLevel, again.LogFileBytes, again.Scripts) {
 				t.Errorf("the settings that are shown read as others")
 			}
 			for i, o := range f.Offers {

@@ -1,5 +1,10 @@
 package core
 
+import (
+	"fmt"
+	"time"
+)
+
 // Basis says where a measure's value is from (SPEC §5).
 type Basis string
 
@@ -71,6 +76,8 @@ type Auction struct {
 	LowestTTFT  Opt[float64]
 	MedianTTFT  Opt[float64]
 	LowestPrice Money
+	// LowestCharge is the least Charge of a candidate.
+	LowestCharge Money
 }
 
 // Rank is a strategy's word on one candidate: every lower tier first, then the
@@ -92,6 +99,41 @@ type Strategy interface {
 	RankedOn(*Auction) string
 	// Score gives a candidate its place; false leaves it out. It writes nothing.
 	Score(*Job, *Auction, *Candidate) (Rank, bool)
+}
+
+// Script is a strategy in a language that can fail. Implementations may be
+// called concurrently; the same question has the same answer.
+type Script interface {
+	Name() string
+	// Rank scores every candidate: ranks[i] is the place of candidate i, and in[i]
+	// tells whether it is in the running. Both have the candidates' length. The
+	// error is a *ScriptError; nothing of ranks counts then.
+	Rank(q *Question, ranks []Rank, in []bool) error
+}
+
+// Question is one auction that a script is asked to rank.
+type Question struct {
+	Job        *Job
+	Auction    *Auction
+	Candidates []Candidate
+	At         time.Time     // what the script's clock says
+	Seed       uint64        // of its random numbers
+	Limit      time.Duration // how long it may take
+}
+
+// ScriptError is what went wrong in a script. It is safe to show to operators.
+type ScriptError struct {
+	Script string
+	Line   int // 0: not known
+	Msg    string
+}
+
+// Error names the script, the line and the fault.
+func (e *ScriptError) Error() string {
+	if e.Line == 0 {
+		return e.Script + ": " + e.Msg
+	}
+	return fmt.Sprintf("%s:%d: %s", e.Script, e.Line, e.Msg)
 }
 
 // Refusal is the code of why an offer is not in the running, in the order of

@@ -95,6 +95,14 @@ func (id CallID) Time() (time.Time, bool) {
 	return time.UnixMilli(int64(ms)).UTC(), true
 }
 
+// Seed is a number made of the id's random part: two calls hardly share one.
+func (id CallID) Seed() (seed uint64) {
+	for i := 10; i < len(id); i++ {
+		seed = seed<<5 ^ seed>>59 ^ uint64(digit(id[i]))
+	}
+	return seed
+}
+
 func digit(c byte) int {
 	for i := range len(crockford) {
 		if crockford[i] == c {

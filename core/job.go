@@ -54,8 +54,16 @@ type Job struct {
 	// Body is the request as the client sent it: valid JSON with the required
 	// fields of its format, read once and never changed.
 	Body []byte
-	// PromptBytes is the size of the parts of Body that a model reads.
+	// PromptBytes is the size of the parts of Body that a model reads, each image,
+	// sound or document counted as a fixed number of bytes.
 	PromptBytes int
+	// Lead and Turns are where in Body the texts are that a model reads, in the
+	// order in which providers cache them: first tools and system text, then the
+	// conversation, each in the order of the body. Of media there is nothing.
+	Lead, Turns []Span
+	// Headers are those of the call that strategies may see
+	// (Routing.ScriptHeaders), by their names in lower case.
+	Headers map[string]string
 	// Edits are the places of Body that a same-format upstream may need changed.
 	Edits Edits
 }

@@ -193,6 +193,13 @@ type Record struct {
 	Value      []byte
 }
 
+// Scripts are the operator's own strategies.
+type Scripts interface {
+	// Find gives the script of a name. The error, a *ScriptError, says why there is
+	// none to be asked: no such file, refused when it was loaded, or set aside.
+	Find(name string) (Script, error)
+}
+
 // Dialer makes the round trip of an attempt: a provider's transport, or a node's.
 type Dialer interface {
 	RoundTripper(*Provider) (http.RoundTripper, error)

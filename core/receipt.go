@@ -153,6 +153,23 @@ type Ranked struct {
 	Cached        Opt[int64]   `json:"cached_input_tokens,omitzero"`
 	Output        Opt[int64]   `json:"expected_output_tokens,omitzero"`
 	Refused       Refusal      `json:"refused,omitempty"`
+	// Basis are the figures that a strategy saw beside those above, kept so that
+	// another one can be tried on the decision later.
+	Basis *RankedBasis `json:"basis,omitempty"`
+}
+
+// RankedBasis is what an offer of a decision cost and how fast it was known to be.
+type RankedBasis struct {
+	Input     Rate         `json:"input_usd_per_mtok"`
+	Output    Rate         `json:"output_usd_per_mtok"`
+	CacheRead Opt[Rate]    `json:"cache_read_usd_per_mtok,omitzero"`
+	MaxOutput int64        `json:"max_output_tokens"`
+	Base      Opt[float64] `json:"base_latency_ms,omitzero"`
+	Prefill   Opt[float64] `json:"prefill_tps,omitzero"`
+	OutputTPS Opt[float64] `json:"output_tps,omitzero"`
+	OwnJobs   int64        `json:"own_output_jobs,omitempty"`
+	OwnTPS    Opt[float64] `json:"own_output_tps,omitzero"`
+	Full      bool         `json:"full,omitempty"`
 }
 
 // Terms are a prediction's parts in ms.

@@ -9,6 +9,7 @@ type Settings struct {
 	Limits  Limits
 	Breaker Breaker
 	Slow    SlowLimits
+	Probes  Probes
 }
 
 // Routing is how offers are chosen where a key does not say otherwise.
@@ -19,6 +20,19 @@ type Routing struct {
 	AllowModels []Model
 	BlockModels []Model
 	ServeOwn    bool
+	// Auto are the models among which a call for the model AutoModel is routed.
+	Auto []Model
+	// ScriptHeaders are the request headers that scripts see, in lower case.
+	ScriptHeaders []string
+}
+
+// AutoModel is the name that the Auto Router is asked for by (SPEC §7).
+const AutoModel Model = "auto"
+
+// Probes are small calls of Headway's own that keep measures alive where real
+// jobs are few (SPEC §5). Off unless there is a limit of what they may cost.
+type Probes struct {
+	PerDay Opt[Money] // USD per UTC day, all of them together
 }
 
 // Limits bound one call.
@@ -32,6 +46,7 @@ type Limits struct {
 	StreamIdle        time.Duration // longest silence inside a stream
 	ClientWrite       time.Duration // longest time a write to the client may block
 	Drain             time.Duration // how long a stop waits for open calls
+	Script            time.Duration // longest ranking by a script
 }
 
 // Breaker is when an offer is out (SPEC §9).
@@ -56,6 +71,7 @@ func DefaultSettings() Settings {
 			Body: 64 << 20, Event: 16 << 20,
 			HeaderTimeout: 120 * time.Second, FirstOutputMin: 10 * time.Second, FirstOutputFactor: 4,
 			Hold: 5 * time.Second, StreamIdle: 60 * time.Second, ClientWrite: 30 * time.Second, Drain: 60 * time.Second,
+			Script: 10 * time.Millisecond,
 		},
 		Breaker: Breaker{Within: 60 * time.Second, Out: 60 * time.Second, MaxRetryAfter: 10 * time.Minute},
 		Slow: SlowLimits{

@@ -15,6 +15,7 @@ import (
 
 	"headway/adapters"
 	"headway/core"
+	"headway/core/estimate"
 	"headway/core/gateway"
 	"headway/core/ledger"
 	"headway/core/market"
@@ -91,11 +92,15 @@ func (d *demonstration) play(now time.Time, log *slog.Logger) (err error) {
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
-	spend, err := ledger.LoadSpend(st)
+	accounts, err := ledger.LoadAccounts(st)
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
-	st.SetRecorder(core.Recorders{board, spend})
+	estimator, err := estimate.New(clock.Now, st)
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
+	st.SetRecorder(core.Recorders{board, accounts, estimator})
 	ctx, stop := context.WithCancel(context.Background())
 	writer := make(chan error, 1)
 	go func() { writer <- st.Run(ctx) }()
@@ -111,7 +116,7 @@ func (d *demonstration) play(now time.Time, log *slog.Logger) (err error) {
 	keys.Set([]*core.Key{&key})
 	book := &settled{Book: st}
 	gw := gateway.New(gateway.Parts{Clock: clock.Now, Log: slog.New(slog.DiscardHandler), Adapters: adapters.All(), Keys: keys, Book: book,
-		Board: board, Dialer: simulated{d.world, clock}, Metrics: gateway.NewMetrics()})
+		Board: board, Estimator: estimator, Accounts: accounts, Dialer: simulated{d.world, clock}, Metrics: gateway.NewMetrics()})
 	catalogue, err := market.NewCatalogue(d.file.Providers, d.file.Offers, nil)
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ type Parts struct {
 	Vault      core.Vault
 	Book       core.Book
 	Board      *measure.Board
-	Spend      *ledger.Spend
+	Accounts   *ledger.Accounts
 	Parse      Parse
 	Version    string
 }

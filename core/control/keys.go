@@ -18,7 +18,7 @@ type Key struct {
 }
 
 func (d *Desk) keyView(k *core.Key) Key {
-	v := Key{Key: *k, State: "active", Spend: d.Spend.Of(k.ID)}
+	v := Key{Key: *k, State: "active", Spend: d.Accounts.Of(k.ID)}
 	switch {
 	case k.Revoked:
 		v.State = "revoked"

@@ -20,6 +20,7 @@ import (
 	"headway/core"
 	"headway/core/command"
 	"headway/core/control"
+	"headway/core/estimate"
 	"headway/core/gateway"
 	"headway/core/ledger"
 	"headway/core/measure"
@@ -133,18 +134,22 @@ func (r *rig) open() error {
 	if err != nil {
 		return err
 	}
-	spend, err := ledger.LoadSpend(r.store)
+	accounts, err := ledger.LoadAccounts(r.store)
 	if err != nil {
 		return err
 	}
-	r.store.SetRecorder(core.Recorders{board, spend})
+	estimator, err := estimate.New(r.clock, r.store)
+	if err != nil {
+		return err
+	}
+	r.store.SetRecorder(core.Recorders{board, accounts, estimator})
 	go func() { running <- r.store.Run(ctx) }()
 	keys, transports := ledger.NewKeys(&secrets.Pepper), gateway.NewTransports()
 	r.t.Cleanup(transports.Close)
-	r.gateway = gateway.New(gateway.Parts{Clock: r.clock, Log: log, Adapters: adapters.All(), Keys: keys, Book: r.store, Board: board,
+	r.gateway = gateway.New(gateway.Parts{Clock: r.clock, Log: log, Adapters: adapters.All(), Keys: keys, Book: r.store, Board: board, Estimator: estimator, Accounts: accounts,
 		Dialer: transports, Metrics: gateway.NewMetrics()})
 	r.desk, err = control.NewDesk(control.Parts{Clock: r.clock, Log: log, Gateway: r.gateway, Keys: keys, Pepper: &secrets.Pepper,
-		AdminToken: core.NewSecret(adminToken), Vault: r.store, Book: r.store, Board: board, Spend: spend, Parse: command.Parsers(r.path), Version: "test"})
+		AdminToken: core.NewSecret(adminToken), Vault: r.store, Book: r.store, Board: board, Accounts: accounts, Parse: command.Parsers(r.path), Version: "test"})
 	if err != nil {
 		return err
 	}

@@ -221,8 +221,8 @@ func (c *call) stream(ctx context.Context, t try, resp *http.Response, reader co
 	split := relay.NewSplitter(reader.Split(), int(lim.Event))
 	defer split.Release()
 	var s struct { // one piece of memory: each event touches both
-		sink sink
 		pump relay.Pump
+		sink sink
 	}
 	s.sink = c.sink(&t, resp)
 	s.pump = relay.Pump{Body: resp.Body, Split: split, Reader: reader, Sink: &s.sink, Clock: c.g.Clock, Watch: watch, Hold: lim.Hold,
@@ -233,7 +233,7 @@ func (c *call) stream(ctx context.Context, t try, resp *http.Response, reader co
 	end := s.pump.Run(ctx)
 	c.complete = end.Outcome == core.Settled
 	t.result, t.streamed = reader.Answer(), true
-	t.events, t.texts, t.arrivals = s.pump.Events, s.pump.TextDeltas, s.pump.Arrivals.Count()
+	t.events, t.texts, t.arrivals = s.pump.Counts()
 	return c.ended(ctx, t, end, &s.sink)
 }
 

@@ -67,7 +67,7 @@ func benchCall(b *testing.B, d canned, path, body string) {
 	keys := ledger.NewKeys(pepper)
 	keys.Set([]*core.Key{{ID: "test", Hash: pepper.Hash(clientKey)}})
 	gw := gateway.New(gateway.Parts{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Adapters: adapters.All(), Keys: keys, Book: forgetful{},
-		Board: board, Dialer: d, Metrics: gateway.NewMetrics()})
+		Board: board, Estimator: newEstimator(b, core.NewMemory()), Accounts: newAccounts(b, core.NewMemory()), Dialer: d, Metrics: gateway.NewMetrics()})
 	gw.Swap(&gateway.Setup{Settings: core.DefaultSettings(), Catalogue: catalogue})
 	b.ReportAllocs()
 	for b.Loop() {

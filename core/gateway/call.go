@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"headway/core"
+	"headway/core/estimate"
+	"headway/core/ledger"
 	"headway/core/market"
 )
 
@@ -33,7 +35,9 @@ type call struct {
 	head     core.RequestHead
 	facts    facts
 	key      *core.Key
+	hold     *ledger.Hold // what of the key's limits the call takes up; nil without a key
 	job      *core.Job
+	reading  *estimate.Reading
 	writer   core.Writer
 	choice   *market.Choice
 	tries    []try
@@ -112,6 +116,12 @@ func (c *call) run() (err error) {
 			request.cancel(nil)
 			continue // its capacity was lost since the decision
 		}
+		if err := c.reserve(pick); err != nil {
+			request.cancel(nil)
+			release()
+			unfit = err // a cheaper offer may still fit
+			continue
+		}
 		if err := c.intend(pick); err != nil {
 			request.cancel(nil)
 			release()
@@ -141,6 +151,9 @@ func (c *call) admit() error {
 			return err
 		}
 		c.key = key
+		if c.hold, err = c.g.Accounts.Enter(key, c.t0); err != nil {
+			return err
+		}
 	}
 	var err error
 	c.facts, err = readFacts(c.head.Header)
@@ -256,12 +269,11 @@ func (c *call) choose() error {
 	if c.key != nil && c.key.Strategy != "" {
 		name = c.key.Strategy
 	}
-	strategy, ok := market.ByName(name)
-	if !ok {
-		return core.Errorf(core.Internal, "strategy %q is not there", name)
-	}
+	c.seen(s.Settings.Routing.ScriptHeaders)
+	c.reading = c.g.Estimator.Read(c.job, c.keyID())
 	query := market.Query{Job: c.job, Key: c.key, Settings: &s.Settings, Catalogue: s.Catalogue, Board: c.g.Board,
-		Strategy: strategy, TimeValue: c.facts.timeValue, Now: start}
+		Reading: c.reading, Asked: name, TimeValue: c.facts.timeValue, Now: start, Seed: c.id.Seed()}
+	c.strategy(&query)
 	choice, err := market.Decide(query)
 	c.choice = choice
 	if c.forced != nil && choice != nil {
@@ -275,6 +287,45 @@ func (c *call) choose() error {
 	}
 	c.timing.Distribution = core.Some(core.Ms(c.g.Clock().Sub(start)))
 	return nil
+}
+
+// strategy finds what was asked to rank: a built-in strategy, or a script with
+// the default behind it.
+func (c *call) strategy(q *market.Query) {
+	var ok bool
+	if q.Strategy, ok = market.ByName(q.Asked); ok {
+		return
+	}
+	q.Strategy = market.Strategies()[0]
+	if c.g.Scripts == nil {
+		q.NoScript = &core.ScriptError{Script: q.Asked, Msg: "there are no scripts"}
+		return
+	}
+	q.Script, q.NoScript = c.g.Scripts.Find(q.Asked)
+}
+
+// seen gives the job the headers that strategies may see.
+func (c *call) seen(names []string) {
+	for _, name := range names {
+		if v := c.head.Header.Get(name); v != "" {
+			if c.job.Headers == nil {
+				c.job.Headers = make(map[string]string, len(names))
+			}
+			c.job.Headers[name] = v
+		}
+	}
+}
+
+// reserve sets aside the most that the call can cost at an offer.
+func (c *call) reserve(p *market.Pick) error {
+	return c.hold.Reserve(c.id, 0, 0, c.g.Clock())
+}
+
+func (c *call) keyID() core.KeyID {
+	if c.key == nil {
+		return ""
+	}
+	return c.key.ID
 }
 
 // another tells whether an offer is left that could answer after pick i.
@@ -300,7 +351,7 @@ func (c *call) intend(p *market.Pick) error {
 	if c.opened {
 		return nil
 	}
-	in := core.Intent{ID: c.id, Job: c.jobID(), Step: c.facts.step, Kind: c.kind(), At: c.t0.UTC(), Model: c.job.Model, Offer: p.Offer.ID,
+	in := core.Intent{ID: c.id, Job: c.jobID(), Step: c.facts.step, Kind: c.kind(), At: c.t0.UTC(), Model: p.Offer.Model, Offer: p.Offer.ID,
 		Provider: p.Offer.Provider.ID, Operation: c.job.Operation, Format: c.job.Format, Streamed: c.job.Streamed}
 	if c.key != nil {
 		in.Key, in.Owner = c.key.ID, c.key.Owner

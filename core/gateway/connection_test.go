@@ -50,7 +50,7 @@ func overURL(t *testing.T, url string) (call func() *core.Receipt) {
 	transports := gateway.NewTransports()
 	t.Cleanup(transports.Close)
 	gw := gateway.New(gateway.Parts{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Adapters: adapters.All(), Keys: keys, Book: book,
-		Board: board, Dialer: transports, Metrics: gateway.NewMetrics()})
+		Board: board, Estimator: newEstimator(t, book), Accounts: newAccounts(t, book), Dialer: transports, Metrics: gateway.NewMetrics()})
 	gw.Swap(&gateway.Setup{Settings: core.DefaultSettings(), Catalogue: catalogue})
 	return func() *core.Receipt {
 		t.Helper()

@@ -21,6 +21,7 @@ func (c *call) finish(panicked any, err *error) {
 			c.tries = append(c.tries, try{Attempt: core.Attempt{Outcome: core.Failed, Error: "internal"}, pick: &c.choice.Picks[0]})
 		}
 	}
+	defer c.hold.Leave(c.opened)
 	if !c.opened {
 		return
 	}
@@ -37,6 +38,9 @@ func (c *call) keep() {
 	c.g.Metrics.observe(r, c.tries)
 	c.logDone(r)
 	c.g.Book.Append(r, nil)
+	if r.Outcome == core.Settled && r.UsageFrom == core.FromProvider {
+		c.g.Estimator.Answered(c.reading, c.last().pick.Offer, r.Usage)
+	}
 }
 
 // logPanic notes a panic, without its value, and gives the client's word for it.

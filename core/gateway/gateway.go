@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"headway/core"
+	"headway/core/estimate"
 	"headway/core/ledger"
 	"headway/core/market"
 )
@@ -31,6 +32,9 @@ type Parts struct {
 	Keys      *ledger.Keys
 	Book      core.Book
 	Board     market.Board
+	Estimator *estimate.Estimator
+	Accounts  *ledger.Accounts
+	Scripts   core.Scripts // nil: there are none
 	Dialer    core.Dialer
 	Metrics   *Metrics
 }

@@ -66,7 +66,7 @@ func newSimulated(t *testing.T, configs map[core.ProviderID]sim.Config, prices m
 	keys := ledger.NewKeys(pepper)
 	keys.Set([]*core.Key{{ID: "test", Hash: pepper.Hash(clientKey)}})
 	s.gw = gateway.New(gateway.Parts{Clock: s.clock.Now, Log: slog.New(slog.DiscardHandler), Adapters: adapters.All(), Keys: keys, Book: s.book,
-		Board: s.board, Dialer: s, Metrics: gateway.NewMetrics()})
+		Board: s.board, Estimator: newEstimator(t, s.book), Accounts: newAccounts(t, s.book), Dialer: s, Metrics: gateway.NewMetrics()})
 	s.gw.Swap(&gateway.Setup{Settings: core.DefaultSettings(), Catalogue: catalogue})
 	return s
 }

@@ -94,7 +94,7 @@ func newSocket(t *testing.T, base string, private bool, capacity int64) *socket 
 	keys := ledger.NewKeys(pepper)
 	keys.Set([]*core.Key{{ID: "test", Hash: pepper.Hash(clientKey)}})
 	transports := gateway.NewTransports()
-	s.gw = gateway.New(gateway.Parts{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Adapters: adapters.All(), Keys: keys, Book: s.book, Board: board,
+	s.gw = gateway.New(gateway.Parts{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Adapters: adapters.All(), Keys: keys, Book: s.book, Board: board, Estimator: newEstimator(t, s.book), Accounts: newAccounts(t, s.book),
 		Dialer: counted{s, transports}, Metrics: gateway.NewMetrics()})
 	s.gw.Swap(&gateway.Setup{Settings: core.DefaultSettings(), Catalogue: catalogue})
 	s.entry = catalogue.Offer("a/mini")

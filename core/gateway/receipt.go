@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"headway/core"
+	"headway/core/estimate"
 	"headway/core/ledger"
-	"headway/core/market"
 	"headway/core/measure"
 )
 
@@ -20,7 +20,7 @@ func (c *call) receipt() *core.Receipt {
 	r := &core.Receipt{
 		ID: c.id, Job: c.jobID(), Step: c.facts.step, Kind: c.kind(), Outcome: t.Outcome,
 		At: c.t0.UTC(), SettledAt: line.T7.UTC(),
-		Model: c.job.Model, Offer: offer.ID, Provider: offer.Provider.ID,
+		Model: offer.Model, Offer: offer.ID, Provider: offer.Provider.ID,
 		Annex: core.Annex{
 			Status: c.status, Operation: c.job.Operation, Format: c.job.Format, UpstreamFormat: offer.Provider.Format,
 			Streamed: t.streamed, FinishReason: finishReason(t.result.Finish),
@@ -113,11 +113,11 @@ func (c *call) usage(r *core.Receipt, t *try) {
 	u := t.result.Usage
 	estimated := false
 	if (answered || gone) && u.Input() == 0 && c.job.PromptBytes > 0 {
-		u.UncachedInput = core.Some(market.Tokens(c.job.PromptBytes))
+		u.UncachedInput = core.Some(c.reading.Prompt(r.Model))
 		estimated = true
 	}
 	if answered {
-		seen := market.Tokens(t.result.OutputBytes)
+		seen := estimate.Tokens(t.result.OutputBytes)
 		if c.job.Operation.Generates() && (!u.Output.OK || (u.Output.V == 0 || t.result.Opening) && seen > u.Output.V) {
 			u.Output = core.Some(seen)
 			estimated = true

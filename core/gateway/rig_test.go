@@ -17,6 +17,7 @@ import (
 
 	"headway/adapters"
 	"headway/core"
+	"headway/core/estimate"
 	"headway/core/gateway"
 	"headway/core/ledger"
 	"headway/core/market"
@@ -212,7 +213,7 @@ func newRig(t *testing.T, change func(*core.Settings), offers ...offer) *rig {
 		return a, nil
 	}}
 	r.gw = gateway.New(gateway.Parts{Clock: time.Now, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Adapters: adapters.All(), Providers: adapters.Providers(time.Now), Keys: keys, Book: r.book, Board: r.board, Dialer: roundTrips{transport}, Metrics: gateway.NewMetrics()})
+		Adapters: adapters.All(), Providers: adapters.Providers(time.Now), Keys: keys, Book: r.book, Board: r.board, Estimator: newEstimator(t, r.book), Accounts: newAccounts(t, r.book), Dialer: roundTrips{transport}, Metrics: gateway.NewMetrics()})
 	settings := core.DefaultSettings()
 	settings.Routing.Strategy = "cheapest"
 	if change != nil {
@@ -331,3 +332,21 @@ func whole(text string, in, out int) string {
 }
 
 const ms = time.Millisecond
+
+func newEstimator(t testing.TB, v core.Vault) *estimate.Estimator {
+	t.Helper()
+	e, err := estimate.New(time.Now, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func newAccounts(t testing.TB, v core.Vault) *ledger.Accounts {
+	t.Helper()
+	a, err := ledger.LoadAccounts(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}

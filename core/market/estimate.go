@@ -2,31 +2,6 @@ package market
 
 import "headway/core"
 
-const (
-	bytesPerToken = 4   // of a prompt, before there is history (SPEC §24)
-	usualOutput   = 500 // tokens of an answer, before there is history (SPEC §24)
-)
-
-// Tokens is the plain estimate of SPEC §24 for a text of that many bytes, rounded
-// up.
-func Tokens(bytes int) int64 { return (int64(max(bytes, 0)) + bytesPerToken - 1) / bytesPerToken }
-
-// Estimate is what a job needs at an offer before there is history: prompt bytes
-// ÷ 4 tokens, rounded up, none of them cached; the output that was asked for, at
-// most 500 tokens and the offer's own maximum; none where the operation writes
-// none. MaxOutput is the maximum that was asked for, else the offer's own, else
-// the expected output.
-func Estimate(job *core.Job, offer *core.Offer) core.Estimate {
-	est := core.Estimate{Fresh: Tokens(job.PromptBytes)}
-	if !job.Operation.Generates() {
-		return est
-	}
-	own := offer.Limits.MaxOutput
-	est.Output = max(min(job.MaxOutput.Or(usualOutput), own.Or(usualOutput), usualOutput), 0)
-	est.MaxOutput = max(job.MaxOutput.Or(own.Or(est.Output)), est.Output)
-	return est
-}
-
 // evenMaximum gives offers without a maximum of their own the greatest of the
 // others', where the job asks for none. Prices are compared by the maximum: an
 // operator who left it out did not make that offer the cheapest.

@@ -8,11 +8,13 @@
 package market
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
 
 	"headway/core"
+	"headway/core/estimate"
 	"headway/core/measure"
 )
 
@@ -32,6 +34,17 @@ type Query struct {
 	Catalogue *Catalogue
 	Board     Board
 	Strategy  core.Strategy
+	// Reading is what is known of the job's needs; nil: the plain estimates.
+	Reading *estimate.Reading
+	// Script, where not nil, ranks in the place of Strategy, which takes over where
+	// it fails.
+	Script core.Script
+	// NoScript is why the script that was asked for is not there.
+	NoScript error
+	// Asked is the name of what was asked to rank; "": the strategy's own.
+	Asked string
+	// Seed is of a script's random numbers.
+	Seed uint64
 	// TimeValue is what this call says an hour of waiting is worth, in USD;
 	// absent: what its key says, else the routing.
 	TimeValue core.Opt[core.Money]
@@ -51,6 +64,8 @@ type Choice struct {
 	Refused  []Refused
 	RankedOn string
 	Auction  core.Auction
+	// ScriptError is why the strategy ranked and not the script that was asked.
+	ScriptError error
 
 	strategy string
 }
@@ -67,12 +82,15 @@ func Decide(q Query) (*Choice, error) {
 	if len(entries) == 0 {
 		return nil, unknown(&q)
 	}
-	choice := &Choice{strategy: q.Strategy.Name()}
+	choice := &Choice{strategy: cmp.Or(q.Asked, q.Strategy.Name()), ScriptError: q.NoScript}
+	if q.Reading == nil {
+		q.Reading = estimate.Plain(q.Job)
+	}
 	cands := make([]core.Candidate, 0, len(entries))
 	var room [stackOffers]*Entry
 	of := room[:0] // the entry of each candidate
 	for _, e := range entries {
-		est := Estimate(q.Job, e.Offer)
+		est := q.Reading.At(e.Offer)
 		if reason, back := refuse(&q, e, est); reason != "" {
 			choice.Refused = append(choice.Refused, Refused{e, reason, back})
 			continue
@@ -100,9 +118,8 @@ func Decide(q Query) (*Choice, error) {
 	cands = cands[:kept]
 
 	choice.Auction = newAuction(timeValue(&q), cands)
-	choice.RankedOn = q.Strategy.RankedOn(&choice.Auction)
 	var places [stackOffers]int32
-	sorted := order(q.Job, &choice.Auction, q.Strategy, cands, places[:0])
+	sorted := choice.rank(&q, cands, places[:0])
 	choice.Picks = make([]Pick, len(sorted))
 	for i, p := range sorted {
 		choice.Picks[i] = Pick{Candidate: &cands[p], Entry: of[p]}
@@ -130,7 +147,10 @@ func (c *Choice) Force(q Query, id core.OfferID) bool {
 		if r.Entry.Offer.ID != id || r.Reason != core.RefusedPaused && r.Reason != core.RefusedOut {
 			continue
 		}
-		cands := []core.Candidate{{Offer: r.Entry.Offer, Estimate: Estimate(q.Job, r.Entry.Offer)}}
+		if q.Reading == nil {
+			q.Reading = estimate.Plain(q.Job)
+		}
+		cands := []core.Candidate{{Offer: r.Entry.Offer, Estimate: q.Reading.At(r.Entry.Offer)}}
 		if price(&cands[0], q.Job.Operation) != nil {
 			return false
 		}
@@ -196,6 +216,9 @@ func micro(ms core.Opt[float64]) core.Opt[float64] {
 func (c *Choice) Decision() *core.Decision {
 	d := &core.Decision{Strategy: c.strategy, RankedOn: c.RankedOn, TimeUSD: core.Some(c.Auction.TimeValue),
 		Offers: make([]core.Ranked, 0, len(c.Picks)+len(c.Refused))}
+	if c.ScriptError != nil {
+		d.ScriptError = c.ScriptError.Error()
+	}
 	for _, p := range c.Picks {
 		r := core.Ranked{Offer: p.Offer.ID, Charge: core.Some(p.Charge), PredictedWait: micro(p.Prediction.Wait()), TTFT: micro(p.TTFT),
 			Terms: core.Terms{Base: micro(p.Prediction.Base), Prefill: micro(p.Prediction.Prefill),

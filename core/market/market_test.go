@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"headway/core"
+	"headway/core/estimate"
 	"headway/core/market"
 )
 
@@ -35,7 +36,7 @@ func TestEstimate(t *testing.T) {
 		o := offer(provider("p"), "m")
 		o.Limits.MaxOutput = core.Opt[int64]{V: c.limits.own, OK: c.limits.own != 0}
 		job := &core.Job{Operation: c.op, PromptBytes: c.bytes, MaxOutput: core.Opt[int64]{V: c.limits.asked, OK: c.limits.asked != 0}}
-		if got := market.Estimate(job, o); got != c.want {
+		if got := estimate.Plain(job).At(o); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
@@ -328,8 +329,8 @@ func TestDecideFollowsNoOrderOfTheConfiguration(t *testing.T) {
 
 func TestDecideAsksForLittleMemory(t *testing.T) {
 	q := many(t, 50)
-	if n := testing.AllocsPerRun(100, func() { _, _ = market.Decide(q) }); n > 3 {
-		t.Errorf("%v allocations, want the choice, its candidates and its picks", n)
+	if n := testing.AllocsPerRun(100, func() { _, _ = market.Decide(q) }); n > 4 {
+		t.Errorf("%v allocations, want the reading, the choice, its candidates and its picks", n)
 	}
 }
 

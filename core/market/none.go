@@ -73,7 +73,7 @@ func tooLong(q *Query, refused []Refused) error {
 	var largest, input int64
 	for _, r := range refused {
 		if r.Reason == core.RefusedContext {
-			est := Estimate(q.Job, r.Entry.Offer)
+			est := q.Reading.At(r.Entry.Offer)
 			input, largest = est.Fresh+est.Cached, max(largest, r.Entry.Offer.Limits.Context.V)
 		}
 	}

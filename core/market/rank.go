@@ -23,6 +23,9 @@ func newAuction(timeValue core.Money, cands []core.Candidate) core.Auction {
 		if i == 0 || c.Price < a.LowestPrice {
 			a.LowestPrice = c.Price
 		}
+		if i == 0 || c.Charge < a.LowestCharge {
+			a.LowestCharge = c.Charge
+		}
 		if c.TTFT.OK {
 			measured = append(measured, c.TTFT.V)
 		}
@@ -35,13 +38,41 @@ func newAuction(timeValue core.Money, cands []core.Candidate) core.Auction {
 	return a
 }
 
+// rank gives the places of the candidates in the running, the best first,
+// appended to into: by the script that was asked, else, and where it fails, by
+// the strategy.
+func (c *Choice) rank(q *Query, cands []core.Candidate, into []int32) []int32 {
+	if q.Script != nil && len(cands) > 0 {
+		sorted, err := scripted(q, &c.Auction, cands, into)
+		if err == nil {
+			c.RankedOn = rankedOnScript
+			return sorted
+		}
+		c.ScriptError = err
+	}
+	c.RankedOn = q.Strategy.RankedOn(&c.Auction)
+	return order(q.Job, &c.Auction, q.Strategy, cands, into)
+}
+
+func scripted(q *Query, a *core.Auction, cands []core.Candidate, into []int32) ([]int32, error) {
+	ranks, in := make([]core.Rank, len(cands)), make([]bool, len(cands))
+	err := q.Script.Rank(&core.Question{Job: q.Job, Auction: a, Candidates: cands, At: q.Now, Seed: q.Seed,
+		Limit: q.Settings.Limits.Script}, ranks, in)
+	if err != nil {
+		return nil, err
+	}
+	for i := range cands {
+		if in[i] {
+			into = append(into, int32(i))
+		}
+	}
+	sort(into, ranks, cands)
+	return into, nil
+}
+
 // order asks the strategy for the rank of each candidate and sorts: appended to
 // into are the places of those in the running, the best first; the rest was left
 // out.
-//
-// The order is total: tier, cost, price, tie, then the offer's id, which no two
-// share. Nothing else decides, so the order in which the offers were configured
-// never does.
 func order(job *core.Job, a *core.Auction, s core.Strategy, cands []core.Candidate, into []int32) []int32 {
 	var room [stackOffers]core.Rank
 	ranks := room[:]
@@ -53,16 +84,29 @@ func order(job *core.Job, a *core.Auction, s core.Strategy, cands []core.Candida
 		if !ok {
 			continue
 		}
+		ranks[i] = r
+		into = append(into, int32(i))
+	}
+	sort(into, ranks, cands)
+	return into
+}
+
+// sort puts places into the order of their ranks.
+//
+// The order is total: tier, cost, price, tie, then the offer's id, which no two
+// share. Nothing else decides, so the order in which the offers were configured
+// never does.
+func sort(places []int32, ranks []core.Rank, cands []core.Candidate) {
+	for _, i := range places {
+		r := &ranks[i]
 		if math.IsNaN(r.Cost) {
 			r.Cost = math.Inf(1)
 		}
 		if math.IsNaN(r.Tie) {
 			r.Tie = math.Inf(1)
 		}
-		ranks[i] = r
-		into = append(into, int32(i))
 	}
-	slices.SortFunc(into, func(i, j int32) int {
+	slices.SortFunc(places, func(i, j int32) int {
 		x, y := &ranks[i], &ranks[j]
 		switch {
 		case x.Tier != y.Tier:
@@ -78,5 +122,4 @@ func order(job *core.Job, a *core.Auction, s core.Strategy, cands []core.Candida
 		}
 		return cmp.Compare(cands[i].Offer.ID, cands[j].Offer.ID)
 	})
-	return into
 }

@@ -9,6 +9,7 @@ const (
 	rankedOnOutputSpeed  = "output-speed"
 	rankedOnTTFT         = "ttft"
 	rankedOnBalanced     = "balanced"
+	rankedOnScript       = "script" // its own score
 )
 
 const (
