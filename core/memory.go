@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -134,18 +135,35 @@ func (m *Memory) Delete(kind, name string) error {
 	return nil
 }
 
+// Write puts and deletes values as one.
+func (m *Memory) Write(puts []Record, deletes []Record) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range puts {
+		m.values[[2]string{r.Kind, r.Name}] = slices.Clone(r.Value)
+	}
+	for _, r := range deletes {
+		delete(m.values, [2]string{r.Kind, r.Name})
+	}
+	return nil
+}
+
 // All reads the values of a kind in the order of their names.
 func (m *Memory) All(kind string, yield func(name string, value []byte) bool) error {
+	return m.Scan(kind, "", "", false, yield)
+}
+
+// Scan reads the values of a kind between two names.
+func (m *Memory) Scan(kind, from, to string, newest bool, yield func(name string, value []byte) bool) error {
 	m.mu.Lock()
 	all := maps.Clone(m.values)
 	m.mu.Unlock()
-	for _, k := range slices.SortedFunc(maps.Keys(all), func(a, b [2]string) int {
-		if a[1] < b[1] {
-			return -1
-		}
-		return 1
-	}) {
-		if k[0] == kind && !yield(k[1], all[k]) {
+	keys := slices.SortedFunc(maps.Keys(all), func(a, b [2]string) int { return cmp.Compare(a[1], b[1]) })
+	if newest {
+		slices.Reverse(keys)
+	}
+	for _, k := range keys {
+		if k[0] == kind && k[1] >= from && (to == "" || k[1] < to) && !yield(k[1], slices.Clone(all[k])) {
 			break
 		}
 	}

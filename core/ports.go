@@ -168,13 +168,22 @@ type Intent struct {
 	Streamed  bool       `json:"streamed,omitempty"`
 }
 
-// Vault keeps small named records that operators make (keys, providers, pauses)
-// and the day sketches. Put is durable when it returns.
+// Vault keeps small named records that operators make (keys, providers, pauses),
+// the audit log and the day sketches. Put, Delete and Write are durable when they
+// return.
 type Vault interface {
 	Get(kind, name string) ([]byte, error) // nil, nil: there is none
 	Put(kind, name string, value []byte) error
 	Delete(kind, name string) error
+	// Write puts and deletes records as one: where it fails nothing is changed,
+	// also where the process dies meanwhile. At most 1,000 records and 512 KiB of
+	// names and values, else TooLarge.
+	Write(puts []Record, deletes []Record) error // the values of deletes do not count
 	All(kind string, yield func(name string, value []byte) bool) error
+	// Scan reads the records of a kind in the order of their names, from from
+	// (included) to to (excluded), either "" for no bound, until yield returns
+	// false. newest begins with the last name. The value is the caller's.
+	Scan(kind, from, to string, newest bool, yield func(name string, value []byte) bool) error
 }
 
 // Recorder is told of each receipt by the one goroutine that makes receipts

@@ -54,15 +54,38 @@ func (v *vault) Delete(kind, name string) error {
 	return nil
 }
 
-func (v *vault) All(kind string, yield func(name string, value []byte) bool) error {
+func (v *vault) Write(puts []core.Record, deletes []core.Record) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.fails {
 		return errVault
 	}
-	for _, key := range slices.Sorted(maps.Keys(v.records)) {
+	for _, r := range puts {
+		v.records[r.Kind+"\x00"+r.Name] = slices.Clone(r.Value)
+	}
+	for _, r := range deletes {
+		delete(v.records, r.Kind+"\x00"+r.Name)
+	}
+	return nil
+}
+
+func (v *vault) All(kind string, yield func(name string, value []byte) bool) error {
+	return v.Scan(kind, "", "", false, yield)
+}
+
+func (v *vault) Scan(kind, from, to string, newest bool, yield func(name string, value []byte) bool) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.fails {
+		return errVault
+	}
+	keys := slices.Sorted(maps.Keys(v.records))
+	if newest {
+		slices.Reverse(keys)
+	}
+	for _, key := range keys {
 		name, ok := strings.CutPrefix(key, kind+"\x00")
-		if !ok {
+		if !ok || name < from || to != "" && name >= to {
 			continue
 		}
 		lent := slices.Clone(v.records[key])

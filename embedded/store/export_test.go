@@ -65,5 +65,8 @@ func Packer() (pack func(dst, text []byte) []byte, unpack func([]byte) ([]byte, 
 	return p.pack, p.unpack
 }
 
+// Version grows by one with each transaction.
+func (s *Store) Version() uint64 { return s.db.MaxVersion() }
+
 // Group sets how long the writer waits for more receipts; before Run.
 func (s *Store) Group(d time.Duration) { s.group = d }

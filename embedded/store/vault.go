@@ -40,6 +40,45 @@ func (s *Store) Delete(kind, name string) error {
 	return s.change(unset(nil, key))
 }
 
+const (
+	// mostRecords and mostBytes of one Write fit into the smallest of Badger's
+	// transactions, so that it is one.
+	mostRecords = 1000
+	mostBytes   = 512 << 10
+)
+
+// Write puts and deletes records in one transaction (core.Vault).
+func (s *Store) Write(puts []core.Record, deletes []core.Record) error {
+	var list []entry
+	size := 0
+	for _, r := range puts {
+		key, err := vaultKey(r.Kind, r.Name)
+		if err != nil {
+			return err
+		}
+		if len(r.Value) > maxValue {
+			return core.Errorf(core.TooLarge, "a %s record has at most %d bytes, not %d", r.Kind, maxValue, len(r.Value))
+		}
+		size += len(key) + len(r.Value)
+		list = set(list, key, append([]byte{}, r.Value...))
+	}
+	for _, r := range deletes {
+		key, err := vaultKey(r.Kind, r.Name)
+		if err != nil {
+			return err
+		}
+		size += len(key)
+		list = unset(list, key)
+	}
+	if n := len(puts) + len(deletes); n > mostRecords || size > mostBytes {
+		return core.Errorf(core.TooLarge, "one change has at most %d records and %d bytes, not %d and %d", mostRecords, mostBytes, n, size)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return s.change(list)
+}
+
 func (s *Store) change(list []entry) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -54,11 +93,20 @@ func (s *Store) change(list []entry) error {
 // All reads the records of a kind in the order of their names until yield
 // returns false (core.Vault). The value is the caller's.
 func (s *Store) All(kind string, yield func(name string, value []byte) bool) error {
+	return s.Scan(kind, "", "", false, yield)
+}
+
+// Scan reads the records of a kind between two names, either way (core.Vault).
+func (s *Store) Scan(kind, from, to string, newest bool, yield func(name string, value []byte) bool) error {
 	if _, err := vaultKey(kind, "-"); err != nil {
 		return err
 	}
 	prefix := vaultPrefix + kind + "/"
-	err := s.scan([]byte(prefix), after(prefix), false, func(key, value []byte) bool {
+	end := after(prefix)
+	if to != "" {
+		end = []byte(prefix + to)
+	}
+	err := s.scan([]byte(prefix+from), end, newest, func(key, value []byte) bool {
 		return yield(string(key[len(prefix):]), append([]byte{}, value...))
 	})
 	if err != nil {
