@@ -71,7 +71,9 @@ func TestBadBodies(t *testing.T) {
 		{"offer", `{"provider": "other", "model": "m", "input_usd_per_mtok": 1, "output_usd_per_mtok": "1"}`, "offers.provider: is not local"},
 		{"offer", `{"model": "m", "input_usd_per_mtok": 1, "output_usd_per_mtok": "1", "capacity": "2"}`, "offers.capacity: want a whole number, not text\noffers.provider: is missing"},
 		{"key", `{"name": "k", "key": "hunter2"}`, "keys.key: has 7 characters, want 16 or more"},
-		{"key", `{"name": "k", "budget_usd_per_day": 1}`, "keys.budget_usd_per_day: not enforced by this version: leave it out"},
+		{"key", `{"name": "k", "budget_usd_per_day": "-0.5", "max_parallel": 0}`, `keys.budget_usd_per_day: "-0.5" is negative` + "\nkeys.max_parallel: 0 is less than 1"},
+		{"key", `{"name": "k", "requests_per_minute": "10", "tokens_per_minute": 1e20}`, "keys.requests_per_minute: want a whole number, not text\nkeys.tokens_per_minute: 1e20 is no whole number in plain digits"},
+		{"key", `{"name": "k", "strategy": "../x"}`, `keys.strategy: "../x" is no name of a strategy`},
 		{"key", `{"models": ["a", 2, null]}`, "keys.models[1]: want a model's name, not a number\nkeys.models[2]: is empty, want a model's name\nkeys.name: is missing"},
 	} {
 		var err error

@@ -42,6 +42,8 @@ type File struct {
 
 	// Notes are advice on what is allowed and is likely not meant.
 	Notes []Problem
+
+	scripts []scriptUse // for CheckScripts
 }
 
 // Credential is a caller's key with its text.

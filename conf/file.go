@@ -68,7 +68,7 @@ const (
 
 func routingFields() []field[draft] {
 	return []field[draft]{
-		key("strategy", "price-and-wait, cheapest, fastest, fastest-first-token or balanced.",
+		key("strategy", "price-and-wait, cheapest, fastest, fastest-first-token, balanced, or the name of a script.",
 			strategy(), func(d *draft) *string { return &d.Settings.Routing.Strategy }),
 		key("time_value_usd_per_hour", "What an hour of waiting is worth, in US dollars.",
 			dollars(), func(d *draft) *core.Money { return &d.Settings.Routing.TimeValue }),
@@ -142,17 +142,6 @@ func priceCap() value[core.PriceCap] {
 		key("output", "The highest output rate, in US dollars per million tokens.",
 			maybe(rate()), func(c *core.PriceCap) *core.Opt[core.Rate] { return &c.Output }),
 	}, nil)
-}
-
-// strategy is one of SPEC §7 that a setting may name.
-func strategy() value[string] {
-	return choice[string]("strategy", []string{"price-and-wait", "cheapest", "fastest", "fastest-first-token", "balanced"},
-		func(s string) fault {
-			if s == "auto" {
-				return fault{"is no strategy of a setting", "auto is asked for as a model, and routing.auto is its pool"}
-			}
-			return fault{}
-		})
 }
 
 // model is the name of a model that clients ask for.
@@ -235,6 +224,10 @@ func checkFile(b *binder, at place, d *draft) {
 		b.note(at.child("admin_token"), "use 16 characters or more", "is short")
 	}
 	noteIdle(b, at)
+	d.noteScript(b, at.child("routing").child("strategy"), d.Settings.Routing.Strategy)
+	for i, k := range d.Keys {
+		d.noteScript(b, at.child("keys").item(i).child("strategy"), k.Strategy)
+	}
 	if len(d.providers) == 0 {
 		return // its models come from nodes and admin calls
 	}

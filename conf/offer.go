@@ -69,7 +69,7 @@ func offerRecord(alone bool) value[offer] {
 		key("capacity", "The most calls at once; left out: no limit.",
 			maybe(whole(1, 1_000_000)), func(o *offer) *core.Opt[int64] { return &o.Capacity }),
 		key("include_usage", "Whether streams ask for their usage: auto, or never for servers that reject the field.",
-			choice[core.IncludeUsage]("value of include_usage", []string{string(core.UsageAuto), string(core.UsageNever)}, nil),
+			choice[core.IncludeUsage]("value of include_usage", []string{string(core.UsageAuto), string(core.UsageNever)}),
 			func(o *offer) *core.IncludeUsage { return &o.IncludeUsage }),
 		key("labels", "Words of your own, which strategies can see.",
 			labels(), func(o *offer) *map[string]string { return &o.Labels }),
@@ -141,7 +141,7 @@ func aboveRecord() value[core.PriceAbove] {
 
 // features is a list of core.FeatureNames.
 func features() value[core.Feature] {
-	l := names(choice[string]("feature", core.FeatureNames[:], nil), 0)
+	l := names(choice[string]("feature", core.FeatureNames[:]), 0)
 	return value[core.Feature]{
 		schema: func(*core.Feature) object { return l.schema(nil) },
 		read: func(b *binder, at place, to *core.Feature) bool {

@@ -52,7 +52,7 @@ func providerRecord() value[provider] {
 				return fault{}
 			}), func(p *provider) *core.ProviderID { return &p.ID }).required(),
 		key("format", "The wire format that it speaks: openai (chat completions), openai-responses, anthropic, google, bedrock (InvokeModel), bedrock-converse, vertex-anthropic, vertex-google, ollama (its own API) or llamacpp.",
-			choice[core.Format]("format", formats, nil), func(p *provider) *core.Format { return &p.Format }).required(),
+			choice[core.Format]("format", formats), func(p *provider) *core.Format { return &p.Format }).required(),
 		key("dialect", "What differs between servers of one format, by name: ollama, vllm, mistral, deepseek …",
 			word[string]("a name", object{"type": "string", "pattern": dialectName + `|` + referencePattern}, func(s string) fault {
 				if !wordOf(s, "abcdefghijklmnopqrstuvwxyz0123456789", "-") {

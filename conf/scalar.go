@@ -145,9 +145,8 @@ func label[V ~string](want string) value[V] {
 	})
 }
 
-// choice is one of a fixed set of words; aside says what is special about
-// other words that are known.
-func choice[V ~string](want string, words []string, aside func(string) fault) value[V] {
+// choice is one of a fixed set of words.
+func choice[V ~string](want string, words []string) value[V] {
 	all := make([]any, len(words))
 	for i, w := range words {
 		all[i] = w
@@ -156,11 +155,6 @@ func choice[V ~string](want string, words []string, aside func(string) fault) va
 		for _, w := range words {
 			if s == w {
 				return fault{}
-			}
-		}
-		if aside != nil {
-			if f := aside(s); f.is != "" {
-				return f
 			}
 		}
 		return fault{is: "is no " + want + didYouMean(s, words), hint: "one of " + strings.Join(words, ", ")}

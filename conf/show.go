@@ -11,10 +11,7 @@ import (
 func Show(f *File) []byte {
 	d := draft{File: *f}
 	for _, p := range f.Providers {
-		shown := provider{Provider: *p}
-		if !p.AllowPrivate {
-			shown.private = core.Some(false)
-		}
+		shown := *showProvider(p)
 		for _, o := range f.Offers {
 			if o.Provider == p {
 				shown.offers = append(shown.offers, offer{Offer: *o})
@@ -27,4 +24,13 @@ func Show(f *File) []byte {
 		return nil
 	}
 	return out
+}
+
+// showProvider is a provider without its offers, as it is shown.
+func showProvider(p *core.Provider) *provider {
+	shown := &provider{Provider: *p}
+	if p.AllowPrivate != p.FromFile { // what is left out
+		shown.private = core.Some(p.AllowPrivate)
+	}
+	return shown
 }
