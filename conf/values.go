@@ -88,7 +88,7 @@ func folder() value[string] {
 // level is how much is logged.
 func level() value[slog.Level] {
 	words := []string{"debug", "info", "warn", "error"}
-	v := choice[string]("log level", words, nil)
+	v := choice[string]("log level", words)
 	return value[slog.Level]{
 		schema: func(def *slog.Level) object {
 			if def == nil {
