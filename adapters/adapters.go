@@ -71,10 +71,11 @@ func splice(body []byte, edits []edit) []byte {
 // modelEdit is the change of a job's model to the name that the offer's provider
 // has for it; none where that is the name that came.
 func modelEdit(job *core.Job, offer *core.Offer) []edit {
-	if !job.Edits.Model.Present() || offer.UpstreamModel == "" || offer.UpstreamModel == string(job.Model) {
+	name := upstreamModel(offer)
+	if !job.Edits.Model.Present() || name == "" || name == string(job.Model) {
 		return nil
 	}
-	return []edit{{job.Edits.Model, quote(offer.UpstreamModel)}}
+	return []edit{{job.Edits.Model, quote(name)}}
 }
 
 // upstreamModel is the name that the offer's provider has for a job's model.

@@ -98,8 +98,8 @@ func (Google) Build(ctx context.Context, job *core.Job, content *core.Content, h
 		return nil, nil, core.Errorf(core.NotFound, "path %s: not one of the Gemini API served here", head.Path)
 	}
 	model, body := call.model, job.Body
-	if offer.UpstreamModel != "" && offer.UpstreamModel != string(job.Model) {
-		model = offer.UpstreamModel
+	if name := upstreamModel(offer); name != "" && name != string(job.Model) {
+		model = name
 		if job.Edits.Model.Present() {
 			body = splice(body, modelsIn(body, model))
 		}

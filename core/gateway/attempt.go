@@ -107,7 +107,7 @@ func (c *call) attempt(pick *market.Pick, req *request, release func(), more boo
 	}
 	reader := req.side.Reader(c.job, pick.Offer)
 	if req.foreign {
-		reader = c.translate(reader)
+		reader = c.translate(reader, pick.Offer)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		watch.Idle(t.line.T2, min(lim.StreamIdle, errorBodyTime))
@@ -230,6 +230,9 @@ func (c *call) stream(ctx context.Context, t try, resp *http.Response, reader co
 	if foreign, ok := reader.(*translated); ok {
 		s.pump.Tail = foreign.End
 	}
+	if c.hold != nil {
+		s.pump.Over = c.hold.Ended
+	}
 	end := s.pump.Run(ctx)
 	c.complete = end.Outcome == core.Settled
 	t.result, t.streamed = reader.Answer(), true
@@ -254,6 +257,7 @@ func (c *call) ended(ctx context.Context, t try, end relay.End, sink *sink) try 
 	if gone := t.Outcome == core.ClientGone || t.Outcome == core.ClientStalled; gone || end.Sent {
 		t.next = false
 		if end.Untold && !gone {
+			c.hold.Ended()
 			_ = sink.Write(c.writer.ErrorEvent(t.err), c.g.Clock())
 			_ = sink.Flush()
 		}

@@ -31,13 +31,13 @@ func (g *Gateway) models(w http.ResponseWriter, r *http.Request) {
 	anthropic := r.Header.Get("Anthropic-Version") != ""
 	_, name, one := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/v1beta"), "/v1"), "/models/")
 	if m := core.Model(name); one && s.Catalogue.Serves(m, key, &s.Settings.Routing) {
-		g.answer(w, g.model(s, m, google, anthropic))
+		g.answer(w, g.model(s, key, m, google, anthropic))
 		return
 	}
 	names := s.Catalogue.Models(key, &s.Settings.Routing)
 	items := make([]any, 0, len(names))
 	for _, m := range names {
-		items = append(items, g.model(s, m, google, anthropic))
+		items = append(items, g.model(s, key, m, google, anthropic))
 	}
 	switch {
 	case one:
@@ -58,9 +58,12 @@ func (g *Gateway) models(w http.ResponseWriter, r *http.Request) {
 }
 
 // model is one model of a list. What is not known of it is left out.
-func (g *Gateway) model(s *Setup, m core.Model, google, anthropic bool) map[string]any {
+func (g *Gateway) model(s *Setup, key *core.Key, m core.Model, google, anthropic bool) map[string]any {
 	var context, output core.Opt[int64] // the greatest of its offers
-	for _, e := range s.Catalogue.Lookup(m) {
+	for _, e := range s.Catalogue.Meant(m, &s.Settings.Routing) {
+		if !e.Allowed(key, &s.Settings.Routing) {
+			continue // of the Auto Router's pool
+		}
 		if l := e.Offer.Limits.Context; l.OK && l.V > context.V {
 			context = l
 		}

@@ -110,9 +110,16 @@ type translated struct {
 // mostCalls is far above the tool calls of any answer.
 const mostCalls = 4096
 
-// translate makes it, for one answer.
-func (c *call) translate(r core.Reader) *translated {
-	return &translated{Reader: r, to: c.adapter.Translator(c.job, c.t0), shown: c.content.Shown,
+// translate makes it, for one answer. It names the model as the client asked for
+// it; where that was the Auto Router, the model that it chose.
+func (c *call) translate(r core.Reader, offer *core.Offer) *translated {
+	job := c.job
+	if c.setup.Catalogue.IsAuto(job.Model, &c.setup.Settings.Routing) {
+		named := *job
+		named.Model = offer.Model
+		job = &named
+	}
+	return &translated{Reader: r, to: c.adapter.Translator(job, c.t0), shown: c.content.Shown,
 		sse: c.job.Streamed && c.job.Format != core.FormatGoogle && strings.HasPrefix(c.writer.ContentType(), "text/event-stream")}
 }
 

@@ -148,21 +148,29 @@ func (c *Catalogue) Offer(id core.OfferID) *Entry { return c.byID[id] }
 func (c *Catalogue) Entries() []*Entry { return slices.Concat(c.entries, c.gone) }
 
 // Models gives the names, sorted, that a key may ask for: models and aliases as
-// configured. A nil key has no restrictions of its own.
+// configured, and the Auto Router's. A nil key has no restrictions of its own.
 func (c *Catalogue) Models(key *core.Key, r *core.Routing) []core.Model {
 	var names []core.Model
 	for _, name := range c.names {
-		if c.Serves(name, key, r) {
+		if name != core.AutoModel && c.Serves(name, key, r) {
 			names = append(names, name)
 		}
+	}
+	if c.Serves(core.AutoModel, key, r) {
+		at, _ := slices.BinarySearch(names, core.AutoModel)
+		names = slices.Insert(names, at, core.AutoModel)
 	}
 	return names
 }
 
 // Serves tells whether a key may ask for a name, also for one that Models leaves
-// out: a listed one with or without its :latest.
+// out: a listed one with or without its :latest. The Auto Router is there for
+// whoever may use at least one model of its pool.
 func (c *Catalogue) Serves(name core.Model, key *core.Key, r *core.Routing) bool {
-	return slices.ContainsFunc(c.byName[name], func(e *Entry) bool { return allowed(e, key, r) })
+	if c.IsAuto(name, r) && autoBlocked(key, r) {
+		return false
+	}
+	return slices.ContainsFunc(c.Meant(name, r), func(e *Entry) bool { return e.Allowed(key, r) })
 }
 
 func (c *Catalogue) any(id core.OfferID) *Entry {

@@ -21,11 +21,11 @@ func refusals() [11]core.Refusal {
 		core.RefusedOwn, core.RefusedStrategy}
 }
 
-// allowed tells whether an offer passes the key's own models and the allow and
+// Allowed tells whether an offer passes the key's own models and the allow and
 // block lists of the routing and the key. A list names an offer by its model or
 // by any other name that clients reach it by, so that an alias opens nothing
-// that its model's name would not.
-func allowed(e *Entry, key *core.Key, r *core.Routing) bool {
+// that its model's name would not. A nil key or routing restricts nothing.
+func (e *Entry) Allowed(key *core.Key, r *core.Routing) bool {
 	if r != nil && (len(r.AllowModels) > 0 && !e.named(r.AllowModels) || e.named(r.BlockModels)) {
 		return false
 	}
@@ -41,7 +41,7 @@ func translates(job *core.Job) bool { return job.Operation == core.OpGenerate &&
 func refuse(q *Query, e *Entry, est core.Estimate) (reason core.Refusal, back core.Opt[time.Time]) {
 	o := e.Offer
 	routing := &q.Settings.Routing
-	if !allowed(e, q.Key, routing) {
+	if !e.Allowed(q.Key, routing) {
 		return core.RefusedModel, back
 	}
 	rates := o.Price.For(est.Fresh + est.Cached)

@@ -70,7 +70,8 @@ type Choice struct {
 	strategy string
 }
 
-// Decide ranks the offers of a job's model. The errors: NotFound for an unknown
+// Decide ranks the offers of a job's model; where that is the Auto Router's name,
+// those of its whole pool, as fastest does. The errors: NotFound for an unknown
 // model; Forbidden where the lists of the key or the routing keep it from the
 // caller; Invalid, naming the field, where only the request itself stands in the
 // way (too long, asks for too much or for what no offer has, or in a format that
@@ -78,9 +79,17 @@ type Choice struct {
 // Where the model is known the Choice is there even with an error, for its
 // refusals.
 func Decide(q Query) (*Choice, error) {
-	entries := q.Catalogue.Lookup(q.Job.Model)
+	routing := &q.Settings.Routing
+	entries := q.Catalogue.Meant(q.Job.Model, routing)
+	auto := q.Catalogue.IsAuto(q.Job.Model, routing)
 	if len(entries) == 0 {
-		return nil, unknown(&q)
+		return nil, unknown(&q, auto)
+	}
+	if auto {
+		if autoBlocked(q.Key, routing) {
+			return nil, forbidden(&q)
+		}
+		q.Strategy, q.Script, q.NoScript, q.Asked = fastest{}, nil, nil, autoStrategy
 	}
 	choice := &Choice{strategy: cmp.Or(q.Asked, q.Strategy.Name()), ScriptError: q.NoScript}
 	if q.Reading == nil {

@@ -14,8 +14,15 @@ import (
 const unknownReturn = time.Minute
 
 // unknown is the error for a model that is not in the catalogue: 404 naming the
-// near ones that the key may use.
-func unknown(q *Query) error {
+// near ones that the key may use. auto says that it is the Auto Router's name, of
+// whose pool nothing is served.
+func unknown(q *Query, auto bool) error {
+	if auto {
+		err := core.Errorf(core.NotFound, "model %s: none of the Auto Router's models is served", quoted(q.Job.Model))
+		err.Param, err.Code = "model", "model_not_found"
+		err.Hint = "GET /v1/models lists the models that this key may use"
+		return err
+	}
 	err := core.Errorf(core.NotFound, "model %s: no such model", quoted(q.Job.Model))
 	err.Param, err.Code = "model", "model_not_found"
 	near := q.Catalogue.Near(q.Job.Model, q.Key, &q.Settings.Routing)
@@ -53,10 +60,7 @@ func noneLeft(q *Query, refused []Refused) error {
 	}
 	switch {
 	case only(core.RefusedModel):
-		err := core.Errorf(core.Forbidden, "model %s: this key may not use it", quoted(q.Job.Model))
-		err.Param, err.Code = "model", "model_not_allowed"
-		err.Hint = "GET /v1/models lists the models that it may use"
-		return err
+		return forbidden(q)
 	case !only(core.RefusedModel, core.RefusedContext, core.RefusedOutput, core.RefusedFeature, core.RefusedFormat):
 		return later(q, refused)
 	case has(core.RefusedContext):
@@ -67,6 +71,13 @@ func noneLeft(q *Query, refused []Refused) error {
 		return missing(q, refused)
 	}
 	return wrongFormat(q, refused)
+}
+
+func forbidden(q *Query) error {
+	err := core.Errorf(core.Forbidden, "model %s: this key may not use it", quoted(q.Job.Model))
+	err.Param, err.Code = "model", "model_not_allowed"
+	err.Hint = "GET /v1/models lists the models that it may use"
+	return err
 }
 
 func tooLong(q *Query, refused []Refused) error {

@@ -87,6 +87,9 @@ func readAuction(data []byte) (s core.Strategy, timeValue core.Money, cands []co
 		return nil, 0, nil, *top.err
 	}
 	s, ok := ByName(name)
+	if name == autoStrategy {
+		s, ok = fastest{}, true
+	}
 	if !ok {
 		var names []string
 		for _, known := range Strategies() {
