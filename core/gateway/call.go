@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -50,6 +52,7 @@ type call struct {
 	sent     bool          // its answer has begun
 	complete bool          // … and has come to its end
 	torn     bool          // … and could not be ended
+	kept     *core.Receipt // what was handed over to the book
 }
 
 // Forced is a call of Headway's own: to one offer, of a kind, without a key.
@@ -97,7 +100,7 @@ func (c *call) run() (err error) {
 	if err := c.choose(); err != nil {
 		return err
 	}
-	var unfit error
+	var unfit, denied error // why an offer cannot take the call: what it asks for, or the key's limits
 	for i := range c.choice.Picks {
 		pick := &c.choice.Picks[i]
 		if len(c.tries) == mostOffers {
@@ -119,8 +122,10 @@ func (c *call) run() (err error) {
 		if err := c.reserve(pick); err != nil {
 			request.cancel(nil)
 			release()
-			unfit = err // a cheaper offer may still fit
-			continue
+			if denied == nil || known(err).Kind == core.OverBudget {
+				denied = err
+			}
+			continue // a cheaper offer may still fit
 		}
 		if err := c.intend(pick); err != nil {
 			request.cancel(nil)
@@ -136,8 +141,8 @@ func (c *call) run() (err error) {
 			return t.answer()
 		}
 	}
-	if len(c.tries) == 0 && unfit != nil {
-		return unfit
+	if err := cmp.Or(denied, unfit); len(c.tries) == 0 && err != nil {
+		return err
 	}
 	return c.nothingLeft()
 }
@@ -316,9 +321,27 @@ func (c *call) seen(names []string) {
 	}
 }
 
-// reserve sets aside the most that the call can cost at an offer.
+// reserve sets aside what the call can cost at an offer, at most, and the tokens
+// that it is likely to need there.
 func (c *call) reserve(p *market.Pick) error {
-	return c.hold.Reserve(c.id, 0, 0, c.g.Clock())
+	if c.hold == nil {
+		return nil
+	}
+	var tokens int64
+	if c.job.Operation != core.OpCountTokens {
+		tokens = p.Estimate.Fresh + p.Estimate.Cached + p.Estimate.Output
+	}
+	return c.hold.Reserve(c.id, c.highest(p), tokens, c.g.Clock())
+}
+
+// highest is the most that the call can cost at an offer. What money cannot count
+// is more than any budget has.
+func (c *call) highest(p *market.Pick) core.Money {
+	most, err := market.Highest(c.job, p.Offer)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return most
 }
 
 func (c *call) keyID() core.KeyID {
@@ -328,9 +351,18 @@ func (c *call) keyID() core.KeyID {
 	return c.key.ID
 }
 
-// another tells whether an offer is left that could answer after pick i.
+// another tells whether an offer is left that could answer after pick i, within
+// the key's budgets.
 func (c *call) another(i int) bool {
-	return i+1 < len(c.choice.Picks) && len(c.tries)+1 < mostOffers
+	if len(c.tries)+1 == mostOffers {
+		return false
+	}
+	for i++; i < len(c.choice.Picks); i++ {
+		if c.hold == nil || c.hold.Fits(c.highest(&c.choice.Picks[i]), c.g.Clock()) {
+			return true
+		}
+	}
+	return false
 }
 
 // larger tells whether an offer may hold a prompt that was too long for those

@@ -162,6 +162,7 @@ func (c *call) passOn(t *try) {
 	h := c.Header()
 	c.name(h, t.Offer, max(len(c.tries), 1))
 	c.status = t.Status
+	c.hold.Ended()
 	pass(h, t.pass.header, t.pick.Offer.Provider, "Retry-After", "Request-Id", "X-Should-Retry")
 	provider := t.pick.Offer.Provider
 	if t.foreign || !isObject(t.pass.body) || cloudsOwn(provider.Format, t.pass.body) {

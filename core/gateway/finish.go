@@ -14,6 +14,7 @@ import (
 // finish ends the path of a call, whatever happened: a call that was dispatched
 // leaves its receipt.
 func (c *call) finish(panicked any, err *error) {
+	defer func() { c.hold.Leave(c.kept) }()
 	if panicked != nil {
 		*err = c.logPanic(panicked)
 		c.torn = c.sent && !c.complete
@@ -21,12 +22,12 @@ func (c *call) finish(panicked any, err *error) {
 			c.tries = append(c.tries, try{Attempt: core.Attempt{Outcome: core.Failed, Error: "internal"}, pick: &c.choice.Picks[0]})
 		}
 	}
-	defer c.hold.Leave(c.opened)
 	if !c.opened {
 		return
 	}
 	defer c.keep() // also where the reply panics
 	if *err != nil {
+		c.hold.Ended()
 		c.reply(*err)
 		*err = nil
 	}
@@ -38,6 +39,7 @@ func (c *call) keep() {
 	c.g.Metrics.observe(r, c.tries)
 	c.logDone(r)
 	c.g.Book.Append(r, nil)
+	c.kept = r
 	if r.Outcome == core.Settled && r.UsageFrom == core.FromProvider {
 		c.g.Estimator.Answered(c.reading, c.last().pick.Offer, r.Usage)
 	}

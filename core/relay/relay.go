@@ -84,6 +84,9 @@ type Pump struct {
 	// Tail, where set, appends what the client gets once the stream has ended well,
 	// behind what the Reader made of its frames; only the first time.
 	Tail func(dst []byte) []byte
+	// Over, where set, is called before the client gets the last of the stream: an
+	// end marker, an error, or what Tail appends.
+	Over func()
 	// Clean, where set, takes out of an error what the client must not see.
 	Clean func([]byte) []byte
 	Line  *core.Timeline
@@ -145,6 +148,7 @@ func (p *Pump) tail() error {
 		p.release()
 	}
 	p.write(p.Tail(nil))
+	p.ending()
 	p.flush()
 	return p.broken
 }
@@ -276,8 +280,17 @@ func (p *Pump) stamp(f *core.Frame, at time.Time, whole bool) core.Mark {
 	if mark.Has(core.MarkEnd|core.MarkError) && !p.over {
 		p.over, p.overAt = true, at
 		p.Watch.Idle(at, afterEnd)
+		if !p.failed || p.sent { // else another attempt may follow
+			p.ending()
+		}
 	}
 	return mark
+}
+
+func (p *Pump) ending() {
+	if p.Over != nil {
+		p.Over()
+	}
 }
 
 // pass sends a frame towards the client.
