@@ -17,6 +17,8 @@ type Memory struct {
 	// Sick, where not nil, is what Healthy and Open say.
 	Sick error
 
+	recording sync.Mutex // the Recorder has one caller at a time
+
 	mu       sync.Mutex // guards what follows
 	open     map[CallID]bool
 	receipts map[CallID]*Receipt
@@ -52,14 +54,21 @@ func (m *Memory) Append(r *Receipt, done func()) {
 	delete(m.open, r.ID)
 	m.receipts[r.ID] = r
 	m.mu.Unlock()
-	if m.Recorder != nil {
-		m.Recorder.Record(r)
-		for _, rec := range m.Recorder.Changed() {
-			_ = m.Put(rec.Kind, rec.Name, rec.Value)
-		}
-	}
+	m.record(r)
 	if done != nil {
 		done()
+	}
+}
+
+func (m *Memory) record(r *Receipt) {
+	if m.Recorder == nil {
+		return
+	}
+	m.recording.Lock()
+	defer m.recording.Unlock()
+	m.Recorder.Record(r)
+	for _, rec := range m.Recorder.Changed() {
+		_ = m.Put(rec.Kind, rec.Name, rec.Value)
 	}
 }
 
