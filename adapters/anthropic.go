@@ -1,6 +1,7 @@
 package adapters
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -205,7 +206,7 @@ func blockPath(path string, j int, field string) string {
 // fault.
 func (r *messagesRequest) content() (j int, field, must string) {
 	if raw, ok := r.text(); ok {
-		r.job.PromptBytes += textLen(raw)
+		r.said(raw)
 		return 0, "", ""
 	}
 	if !r.array() {
@@ -244,6 +245,8 @@ func (r *messagesRequest) block() bool {
 			r.source()
 		case "content":
 			r.inner()
+		case "text":
+			r.words()
 		case "id", "tool_use_id", "signature", "cache_control", "citations", "is_error", "caller":
 			r.skip() // not for the model to read
 		default:
@@ -251,6 +254,16 @@ func (r *messagesRequest) block() bool {
 		}
 	}
 	return len(kind) > 0
+}
+
+// words consumes the text of a block. One that is for Anthropic's accounts and
+// another one in each call is not noted: no cache of a prompt begins with it.
+func (r *messagesRequest) words() {
+	noted := len(*r.noted())
+	r.prose()
+	if list := *r.noted(); r.lead && len(list) > noted && bytes.HasPrefix(r.b[list[noted].From:], []byte(billing)) {
+		*r.noted() = list[:noted]
+	}
 }
 
 // inner consumes what is inside of a block, such as what a tool gave back: a
@@ -276,7 +289,7 @@ func (r *messagesRequest) source() {
 		r.skip()
 		return
 	}
-	before := r.job.PromptBytes
+	before, noted := r.job.PromptBytes, len(*r.noted())
 	text := false
 	for r.object(); ; {
 		key, ok := r.key()
@@ -299,16 +312,7 @@ func (r *messagesRequest) source() {
 	}
 	if !text {
 		r.job.PromptBytes = before + mediaBytes
-	}
-}
-
-// prose consumes a value and counts it as prompt: a string by its text, anything
-// else as it stands.
-func (r *request) prose() {
-	if raw, ok := r.text(); ok {
-		r.job.PromptBytes += textLen(raw)
-	} else {
-		r.raw()
+		*r.noted() = (*r.noted())[:noted]
 	}
 }
 

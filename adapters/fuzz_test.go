@@ -32,6 +32,7 @@ func fuzzParse(f *testing.F, a core.Adapter, heads []core.RequestHead, format co
 			if !json.Valid(body) || !utf8.Valid(body) || job.Model == "" || job.PromptBytes < 0 || !bytes.Equal(job.Body, body) {
 				t.Fatalf("%q is taken as %+v", body, job)
 			}
+			ordered(t, job)
 			req, _, err := a.Build(t.Context(), job, nil, head, offerOf(format, "another"))
 			if err != nil {
 				t.Fatalf("%q: %v", body, err)

@@ -84,6 +84,7 @@ func (r *googleRequest) fields(path string) (seen []string, err *core.Error) {
 			return nil, core.Field(path+name, "given twice")
 		}
 		seen = append(seen, name)
+		r.lead = slices.Contains(leadFields, name)
 		if err := r.field(path, name); err != nil {
 			return nil, err
 		}

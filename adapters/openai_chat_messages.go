@@ -58,13 +58,18 @@ func (r *chatRequest) message(i int) *core.Error {
 			if r.peek() != '[' {
 				return r.wrong(fmt.Sprintf("messages[%d].tool_calls", i), "must be a list")
 			}
-			r.raw()
+			from := r.i
+			r.calls()
+			r.job.PromptBytes += r.i - from
 			other = true
 		case "name", "refusal", "reasoning", "reasoning_content":
 			other = other || r.peek() == '"' && string(key) != "name"
 			r.prose()
 		case "function_call":
-			r.raw()
+			r.peek()
+			from := r.i
+			r.call()
+			r.job.PromptBytes += r.i - from
 			other = true
 		case "audio":
 			other = other || r.peek() == '{'
@@ -88,10 +93,54 @@ func (r *chatRequest) message(i int) *core.Error {
 	return nil
 }
 
+// calls consumes the calls of tools in a message.
+func (r *chatRequest) calls() {
+	for r.array(); r.element(); {
+		if r.peek() != '{' {
+			r.skip()
+			continue
+		}
+		for r.object(); ; {
+			key, ok := r.key()
+			if !ok {
+				break
+			}
+			switch string(key) {
+			case "function", "custom":
+				r.call()
+			default:
+				r.skip()
+			}
+		}
+	}
+}
+
+// call consumes what was called with what.
+func (r *chatRequest) call() {
+	if r.peek() != '{' {
+		r.skip()
+		return
+	}
+	for r.object(); ; {
+		key, ok := r.key()
+		if !ok {
+			return
+		}
+		switch string(key) {
+		case "name", "arguments", "input":
+			if raw, ok := r.text(); ok {
+				r.noteText(raw)
+				continue
+			}
+		}
+		r.skip()
+	}
+}
+
 // content consumes a message's text or list of parts.
 func (r *chatRequest) content(i int) *core.Error {
 	if raw, ok := r.text(); ok {
-		r.job.PromptBytes += textLen(raw)
+		r.said(raw)
 		return nil
 	}
 	if !r.array() {
@@ -130,7 +179,7 @@ func (r *request) part() (field, must string) {
 				return "text", "must be a string"
 			}
 			text = true
-			r.job.PromptBytes += textLen(raw)
+			r.said(raw)
 		case "refusal":
 			r.prose()
 		case "image_url", "input_audio", "file", "video_url", "image", "file_id", "file_data", "file_url":
@@ -171,7 +220,7 @@ func partFeature(kind string) core.Feature {
 func (r *chatRequest) texts(field string) (int64, *core.Error) {
 	const must = "must be a string, a list of strings, a list of tokens or a list of those"
 	if raw, ok := r.text(); ok {
-		r.job.PromptBytes += textLen(raw)
+		r.said(raw)
 		if len(raw) == 0 && r.job.Operation == core.OpEmbeddings {
 			return 0, core.Field(field, "must not be empty")
 		}
@@ -183,7 +232,7 @@ func (r *chatRequest) texts(field string) (int64, *core.Error) {
 	var texts, tokens int64
 	for r.element() {
 		if raw, ok := r.text(); ok {
-			r.job.PromptBytes += textLen(raw)
+			r.said(raw)
 			texts++
 			continue
 		}
@@ -242,7 +291,7 @@ func (r *request) tools(field string) *core.Error {
 		if r.peek() != '{' {
 			return r.wrong(fmt.Sprintf("%s[%d]", field, i), "must be an object")
 		}
-		r.skip()
+		r.tool()
 		r.job.Features |= core.FeatureTools
 	}
 	r.job.PromptBytes += r.i - from
@@ -281,6 +330,7 @@ func (r *request) format(field string) *core.Error {
 	default:
 		r.job.Features |= core.FeatureSchema
 		r.job.PromptBytes += r.i - from
+		r.note(from, r.i)
 	}
 	return nil
 }

@@ -74,8 +74,9 @@ func (r *responsesRequest) field(name string) (err *core.Error) {
 	case "instructions":
 		if !r.null() {
 			var raw []byte
-			raw, err = r.str(name)
-			r.job.PromptBytes += textLen(raw)
+			if raw, err = r.str(name); err == nil {
+				r.said(raw)
+			}
 		}
 	case "stream":
 		r.job.Streamed, err = r.flag(name)
@@ -140,7 +141,7 @@ func (r *responsesRequest) input() *core.Error {
 		return nil
 	}
 	if raw, ok := r.text(); ok {
-		r.job.PromptBytes += textLen(raw)
+		r.said(raw)
 		return nil
 	}
 	if !r.array() {

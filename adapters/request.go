@@ -91,6 +91,14 @@ type request struct {
 	seen uint32 // bits of the known fields that are there
 	// fileID: a part names a file that the provider keeps.
 	fileID bool
+	// lead: the field that is read stands before the conversation (Job.Lead).
+	lead bool
+}
+
+// leadFields are the fields whose texts stand before the conversation.
+var leadFields = []string{
+	"tools", "functions", "system", "instructions", "systemInstruction",
+	"response_format", "text", "output_config", "output_format", "generationConfig",
 }
 
 // members walks the members of the body. Each of the known ones, at most 32, goes
@@ -117,6 +125,7 @@ func (r *request) members(known []string, field func(name string) *core.Error) *
 			return core.Field(known[i], "given twice")
 		}
 		r.seen |= 1 << i
+		r.lead = slices.Contains(leadFields, known[i])
 		if err := field(known[i]); err != nil {
 			return err
 		}
@@ -192,12 +201,30 @@ func (r *request) name() *core.Error {
 	return nil
 }
 
-// raw consumes a value and counts it as prompt as it stands: tools, schemas and
-// items whose text is not worth telling from their form.
-func (r *request) raw() []byte {
+// raw consumes a value and counts it as prompt as it stands: schemas, arguments
+// and items whose text is not worth telling from their form.
+func (r *request) raw() {
 	v := r.value()
 	r.job.PromptBytes += len(v)
-	return v
+	if len(v) > 0 && (v[0] == '{' || v[0] == '[') {
+		r.note(r.i-len(v), r.i)
+	}
+}
+
+// said counts a string that was just consumed as prompt, by its text.
+func (r *request) said(raw []byte) {
+	r.job.PromptBytes += textLen(raw)
+	r.noteText(raw)
+}
+
+// prose consumes a value and counts it as prompt: a string by its text, anything
+// else as it stands.
+func (r *request) prose() {
+	if raw, ok := r.text(); ok {
+		r.said(raw)
+	} else {
+		r.raw()
+	}
 }
 
 // finish checks what is behind the walk: no more data, and text that is text.

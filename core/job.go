@@ -58,8 +58,12 @@ type Job struct {
 	// sound or document counted as a fixed number of bytes.
 	PromptBytes int
 	// Lead and Turns are where in Body the texts are that a model reads, in the
-	// order in which providers cache them: first tools and system text, then the
-	// conversation, each in the order of the body. Of media there is nothing.
+	// order in which providers cache them: first tools, system text that is a field
+	// of its own and the answer's schema, then the conversation, each in the order of
+	// the body. A string is the bytes between its quotes, still escaped; a tool or a
+	// value that is none is its JSON. Roles and ids are not noted, and of media there
+	// is nothing. The bytes of one turn begin those of the next one, wherever the
+	// client's markers for the cache stand. Each list ends at 65,536 texts.
 	Lead, Turns []Span
 	// Headers are those of the call that strategies may see
 	// (Routing.ScriptHeaders), by their names in lower case.
