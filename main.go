@@ -71,7 +71,11 @@ func serve(o command.ServeOptions) error {
 	if err != nil {
 		return err
 	}
-	st.SetRecorder(core.Recorders{board, accounts, estimator})
+	probes, err := ledger.LoadProbes(st)
+	if err != nil {
+		return err
+	}
+	st.SetRecorder(core.Recorders{board, accounts, estimator, probes})
 	folder := scripts.Open(file.Scripts, clock, log)
 	keys := ledger.NewKeys(&secrets.Pepper)
 	transports := gateway.NewTransports()
@@ -80,8 +84,9 @@ func serve(o command.ServeOptions) error {
 	gw := gateway.New(gateway.Parts{Clock: clock, Log: log, Adapters: adapters.All(), Providers: adapters.Providers(clock), Keys: keys,
 		Book: st, Board: board, Estimator: estimator, Accounts: accounts, Scripts: folder, Dialer: transports, Metrics: metrics})
 	metrics.Watch(gw)
+	prober := gateway.NewProber(gw, board, probes)
 	desk, err := control.NewDesk(control.Parts{Clock: clock, Log: log, Gateway: gw, Keys: keys, Pepper: &secrets.Pepper, AdminToken: secrets.AdminToken,
-		Vault: st, Book: st, Board: board, Accounts: accounts, Parse: command.Parsers(file.Path), Version: version})
+		Vault: st, Book: st, Board: board, Accounts: accounts, Prober: prober, Parse: command.Parsers(file.Path), Version: version})
 	if err != nil {
 		return err
 	}
@@ -115,6 +120,7 @@ func serve(o command.ServeOptions) error {
 	run.Go(func() error { return serveOn(local, socket) })
 	run.Go(func() error { return board.Run(ctx) })
 	run.Go(func() error { return folder.Run(ctx) })
+	run.Go(func() error { return prober.Run(ctx) })
 	if o.Traffic != nil {
 		run.Go(func() error { return o.Traffic(ctx, front.Addr().String()) })
 	}

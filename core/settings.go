@@ -32,7 +32,8 @@ const AutoModel Model = "auto"
 // Probes are small calls of Headway's own that keep measures alive where real
 // jobs are few (SPEC §5). Off unless there is a limit of what they may cost.
 type Probes struct {
-	PerDay Opt[Money] // USD per UTC day, all of them together
+	PerDay Opt[Money]    // USD per UTC day, all of them together
+	Every  time.Duration // the least time between two at one offer with a prompt of one length
 }
 
 // Limits bound one call.
@@ -74,6 +75,7 @@ func DefaultSettings() Settings {
 			Script: 10 * time.Millisecond,
 		},
 		Breaker: Breaker{Within: 60 * time.Second, Out: 60 * time.Second, MaxRetryAfter: 10 * time.Minute},
+		Probes:  Probes{Every: time.Hour},
 		Slow: SlowLimits{
 			Headers: 3 * time.Second, FirstEvent: 3 * time.Second, FirstOutput: 3 * time.Second,
 			OutputAfterEvent: 5 * time.Second, TextAfterOutput: 3 * time.Second, VisibleTPS: 15,

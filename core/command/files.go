@@ -15,6 +15,7 @@ import (
 	"headway/conf"
 	"headway/core"
 	"headway/core/control"
+	"headway/core/gateway"
 )
 
 func initCommand() *cli.Command {
@@ -275,9 +276,27 @@ func statusCommand() *cli.Command {
 			out := c.App.Writer
 			fmt.Fprintf(out, "version     %s\nlistening   %s\nfile        %s\nstarted     %s\nopen calls  %d\n", st.Version, orDash(st.Listen), orDash(st.File), at(st.StartedAt), st.OpenCalls)
 			fmt.Fprintf(out, "offers      %d active, %d out, %d paused\nkeys        %d\nreceipts    %s\n", st.Offers["active"], st.Offers["out"], st.Offers["paused"], st.Keys, health(st))
+			if st.Probes != nil {
+				fmt.Fprintf(out, "probes      %s\n", probing(st.Probes))
+			}
 			return nil
 		}),
 	}
+}
+
+// probing says what probes have cost today and when the next is made.
+func probing(p *gateway.Probing) string {
+	if !p.PerDay.OK {
+		if p.Spent > 0 {
+			return "off; $" + p.Spent.String() + " spent today"
+		}
+		return "off"
+	}
+	s := fmt.Sprintf("$%s of $%s spent today", p.Spent, p.PerDay.V)
+	if !p.NextAt.OK {
+		return s + "; none needed now"
+	}
+	return s + fmt.Sprintf("; next at %s, a %s prompt to %s", at(p.NextAt.V), p.NextPrompt, p.NextOffer)
 }
 
 func health(s control.Status) string {

@@ -66,6 +66,7 @@ type Parts struct {
 	Book       core.Book
 	Board      *measure.Board
 	Accounts   *ledger.Accounts
+	Prober     *gateway.Prober // nil: no probes are made
 	Parse      Parse
 	Version    string
 }

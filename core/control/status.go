@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"headway/core"
+	"headway/core/gateway"
 	"headway/core/measure"
 )
 
@@ -59,8 +60,10 @@ type Status struct {
 	Healthy   bool           `json:"healthy"`           // receipts can be made durable
 	Trouble   string         `json:"trouble,omitempty"` // why not
 	Offers    map[string]int `json:"offers"`            // how many are in each state
-	Keys      int            `json:"keys"`
-	File      string         `json:"file,omitempty"`
+	// Probes are how Headway's own small calls stand.
+	Probes *gateway.Probing `json:"probes,omitempty"`
+	Keys   int              `json:"keys"`
+	File   string           `json:"file,omitempty"`
 }
 
 func (d *Desk) getStatus(*http.Request) (any, error) {
@@ -72,6 +75,10 @@ func (d *Desk) getStatus(*http.Request) (any, error) {
 	}
 	if err := d.Book.Healthy(); err != nil {
 		s.Healthy, s.Trouble = false, err.Error()
+	}
+	if d.Prober != nil {
+		probes := d.Prober.Standing()
+		s.Probes = &probes
 	}
 	setup := d.Gateway.Setup()
 	for _, e := range setup.Catalogue.Entries() {

@@ -59,6 +59,7 @@ type call struct {
 type Forced struct {
 	Offer core.OfferID
 	Kind  core.CallKind
+	Kept  func() // where not nil, called once the receipt is durable, as Book.Append says
 }
 
 // call serves one model call, from t0 to t7.

@@ -38,7 +38,11 @@ func (c *call) keep() {
 	r := c.receipt()
 	c.g.Metrics.observe(r, c.tries)
 	c.logDone(r)
-	c.g.Book.Append(r, nil)
+	var kept func()
+	if c.forced != nil {
+		kept = c.forced.Kept
+	}
+	c.g.Book.Append(r, kept)
 	c.kept = r
 	if r.Outcome == core.Settled && r.UsageFrom == core.FromProvider {
 		c.g.Estimator.Answered(c.reading, c.last().pick.Offer, r.Usage)

@@ -23,17 +23,12 @@ func (g *Gateway) Try(ctx context.Context, id core.OfferID, kind core.CallKind) 
 	if e == nil {
 		return "", core.Errorf(core.NotFound, "there is no offer %q", shorten(string(id)))
 	}
-	path, body := tiny(e.Offer)
-	raw, err := json.Marshal(body)
+	o := own(e.Offer, "Say ok.", tinyOutput)
+	r, err := o.request(ctx)
 	if err != nil {
 		return "", err
 	}
-	target, err := url.ParseRequestURI(path)
-	if err != nil {
-		return "", err
-	}
-	return g.Own((&http.Request{Method: http.MethodPost, URL: target, Header: http.Header{},
-		Body: io.NopCloser(bytes.NewReader(raw)), ContentLength: int64(len(raw))}).WithContext(ctx), Forced{Offer: id, Kind: kind})
+	return g.Own(r, Forced{Offer: id, Kind: kind})
 }
 
 // Own makes a call of Headway's own with a request as a client would send it,
@@ -51,25 +46,45 @@ func (g *Gateway) Own(r *http.Request, f Forced) (core.CallID, error) {
 	return core.CallID(w.header.Get("X-Request-Id")), nil
 }
 
-// tiny is the smallest call that shows a first output, in the offer's format.
-func tiny(o *core.Offer) (path string, body map[string]any) {
-	const ask = "Say ok."
+// ownCall is a streamed call of Headway's own, as a client would send it.
+type ownCall struct {
+	path string
+	body map[string]any
+}
+
+// request is the call as a request.
+func (o ownCall) request(ctx context.Context) (*http.Request, error) {
+	raw, err := json.Marshal(o.body)
+	if err != nil {
+		return nil, err
+	}
+	target, err := url.ParseRequestURI(o.path)
+	if err != nil {
+		return nil, err
+	}
+	return (&http.Request{Method: http.MethodPost, URL: target, Header: http.Header{},
+		Body: io.NopCloser(bytes.NewReader(raw)), ContentLength: int64(len(raw))}).WithContext(ctx), nil
+}
+
+// own asks an offer for a text in the offer's own format, or in chat's where no
+// client speaks that. most is the output maximum in tokens.
+func own(o *core.Offer, ask string, most int64) ownCall {
 	user := map[string]any{"role": "user", "content": ask}
 	switch o.Provider.Format.Wire() {
 	case core.FormatResponses:
-		return "/v1/responses", map[string]any{"model": o.Model, "input": ask, "max_output_tokens": tinyOutput, "stream": true}
+		return ownCall{"/v1/responses", map[string]any{"model": o.Model, "input": ask, "max_output_tokens": most, "stream": true}}
 	case core.FormatAnthropic:
-		return "/v1/messages", map[string]any{"model": o.Model, "messages": []any{user}, "max_tokens": tinyOutput, "stream": true}
+		return ownCall{"/v1/messages", map[string]any{"model": o.Model, "messages": []any{user}, "max_tokens": most, "stream": true}}
 	case core.FormatGoogle:
-		return "/v1beta/models/" + url.PathEscape(string(o.Model)) + ":streamGenerateContent?alt=sse", map[string]any{
+		return ownCall{"/v1beta/models/" + url.PathEscape(string(o.Model)) + ":streamGenerateContent?alt=sse", map[string]any{
 			"contents":         []any{map[string]any{"role": "user", "parts": []any{map[string]any{"text": ask}}}},
-			"generationConfig": map[string]any{"maxOutputTokens": tinyOutput}}
+			"generationConfig": map[string]any{"maxOutputTokens": most}}}
 	}
 	limit := "max_tokens"
 	if strings.Contains(o.Provider.BaseURL, "openai.com") {
 		limit = "max_completion_tokens" // its newer models refuse the old name, other servers know no other
 	}
-	return "/v1/chat/completions", map[string]any{"model": o.Model, "messages": []any{user}, limit: tinyOutput, "stream": true}
+	return ownCall{"/v1/chat/completions", map[string]any{"model": o.Model, "messages": []any{user}, limit: most, "stream": true}}
 }
 
 // discard is the client of a call of Headway's own.
