@@ -80,6 +80,10 @@ type Annex struct {
 	TraceID        string       `json:"trace_id,omitempty"`
 	Group          string       `json:"group,omitempty"`
 	PromptBytes    int          `json:"prompt_bytes,omitempty"`
+	// What the prompt was made of, in numbers that estimates are learnt from: what
+	// most of it was, and how many there were of each unit (MEASURES.md §9).
+	PromptClass string  `json:"prompt_class,omitempty"`
+	PromptUnits []int64 `json:"prompt_units,omitempty"`
 }
 
 // Timing are the figures of SPEC §2 and §4, in ms unless they say otherwise.
@@ -137,6 +141,8 @@ type Decision struct {
 	RankedOn string     `json:"ranked_on,omitempty"`
 	Offers   []Ranked   `json:"offers"`
 	TimeUSD  Opt[Money] `json:"time_value_usd_per_hour,omitzero"`
+	// MaxOutput is the output maximum that the request asked for.
+	MaxOutput Opt[int64] `json:"max_output_tokens,omitzero"`
 	// ScriptError holds a script's message and line when the default ranked.
 	ScriptError string `json:"script_error,omitempty"`
 }
@@ -154,17 +160,20 @@ type Ranked struct {
 	Output        Opt[int64]   `json:"expected_output_tokens,omitzero"`
 	Refused       Refusal      `json:"refused,omitempty"`
 	// Basis are the figures that a strategy saw beside those above, kept so that
-	// another one can be tried on the decision later.
+	// another one can be tried on the decision later; also where the strategy itself
+	// left the offer out.
 	Basis *RankedBasis `json:"basis,omitempty"`
 }
 
-// RankedBasis is what an offer of a decision cost and how fast it was known to be.
+// RankedBasis is what an offer of a decision cost and how fast it was known to be,
+// as far as Ranked does not say it: the base latency is a term, as it was used.
 type RankedBasis struct {
-	Input     Rate         `json:"input_usd_per_mtok"`
-	Output    Rate         `json:"output_usd_per_mtok"`
-	CacheRead Opt[Rate]    `json:"cache_read_usd_per_mtok,omitzero"`
-	MaxOutput int64        `json:"max_output_tokens"`
-	Base      Opt[float64] `json:"base_latency_ms,omitzero"`
+	Input     Rate      `json:"input_usd_per_mtok"` // the rates that held for that much input
+	Output    Rate      `json:"output_usd_per_mtok"`
+	CacheRead Opt[Rate] `json:"cache_read_usd_per_mtok,omitzero"`
+	// MaxOutput is the output that prices were compared by. Absent: the requested
+	// maximum, or the expected output where that is more.
+	MaxOutput Opt[int64]   `json:"max_output_tokens,omitzero"`
 	Prefill   Opt[float64] `json:"prefill_tps,omitzero"`
 	OutputTPS Opt[float64] `json:"output_tps,omitzero"`
 	OwnJobs   int64        `json:"own_output_jobs,omitempty"`

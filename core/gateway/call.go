@@ -278,7 +278,7 @@ func (c *call) choose() error {
 	c.seen(s.Settings.Routing.ScriptHeaders)
 	c.reading = c.g.Estimator.Read(c.job, c.keyID())
 	query := market.Query{Job: c.job, Key: c.key, Settings: &s.Settings, Catalogue: s.Catalogue, Board: c.g.Board,
-		Reading: c.reading, Asked: name, TimeValue: c.facts.timeValue, Now: start, Seed: c.id.Seed()}
+		Reading: c.reading, Asked: name, TimeValue: c.facts.timeValue, Now: start, Seed: c.id.Seed(), At: c.t0}
 	c.strategy(&query)
 	choice, err := market.Decide(query)
 	c.choice = choice

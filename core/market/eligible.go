@@ -12,6 +12,7 @@ type Refused struct {
 	Reason core.Refusal
 	// Back is when it is expected to return by itself; absent where it is not.
 	Back core.Opt[time.Time]
+	seen *core.Candidate // as the strategy saw it that left it out
 }
 
 // refusals are all reasons in the order of SPEC §8, for counts.

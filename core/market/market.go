@@ -43,8 +43,10 @@ type Query struct {
 	NoScript error
 	// Asked is the name of what was asked to rank; "": the strategy's own.
 	Asked string
-	// Seed is of a script's random numbers.
+	// Seed is of a script's random numbers, At what its clock says; zero: Now. A
+	// receipt keeps both, in its id and its time.
 	Seed uint64
+	At   time.Time
 	// TimeValue is what this call says an hour of waiting is worth, in USD;
 	// absent: what its key says, else the routing.
 	TimeValue core.Opt[core.Money]
@@ -67,7 +69,8 @@ type Choice struct {
 	// ScriptError is why the strategy ranked and not the script that was asked.
 	ScriptError error
 
-	strategy string
+	strategy  string
+	maxOutput core.Opt[int64] // that was asked for
 }
 
 // Decide ranks the offers of a job's model; where that is the Auto Router's name,
@@ -91,7 +94,7 @@ func Decide(q Query) (*Choice, error) {
 		}
 		q.Strategy, q.Script, q.NoScript, q.Asked = fastest{}, nil, nil, autoStrategy
 	}
-	choice := &Choice{strategy: cmp.Or(q.Asked, q.Strategy.Name()), ScriptError: q.NoScript}
+	choice := &Choice{strategy: cmp.Or(q.Asked, q.Strategy.Name()), maxOutput: q.Job.MaxOutput, ScriptError: q.NoScript}
 	if q.Reading == nil {
 		q.Reading = estimate.Plain(q.Job)
 	}
@@ -101,7 +104,7 @@ func Decide(q Query) (*Choice, error) {
 	for _, e := range entries {
 		est := q.Reading.At(e.Offer)
 		if reason, back := refuse(&q, e, est); reason != "" {
-			choice.Refused = append(choice.Refused, Refused{e, reason, back})
+			choice.Refused = append(choice.Refused, Refused{Entry: e, Reason: reason, Back: back})
 			continue
 		}
 		// In place, as all of what follows: a candidate is a lot to copy.
@@ -203,7 +206,7 @@ func (c *Choice) leaveOut(cands []core.Candidate, of []*Entry) {
 	}
 	for i := range cands {
 		if !picked[cands[i].Offer.ID] {
-			c.Refused = append(c.Refused, Refused{Entry: of[i], Reason: core.RefusedStrategy})
+			c.Refused = append(c.Refused, Refused{Entry: of[i], Reason: core.RefusedStrategy, seen: &cands[i]})
 		}
 	}
 }
@@ -221,25 +224,45 @@ func micro(ms core.Opt[float64]) core.Opt[float64] {
 
 // Decision is the choice as a receipt keeps it: every offer, those in the
 // running in order with the figures that ranked them, then the others with their
-// reasons. score_usd is there where charge and wait were what ranked.
+// reasons. score_usd is there where charge and wait were what ranked. What a
+// strategy saw is kept exactly, so that Recall ranks the same again; what follows
+// from it is rounded.
 func (c *Choice) Decision() *core.Decision {
-	d := &core.Decision{Strategy: c.strategy, RankedOn: c.RankedOn, TimeUSD: core.Some(c.Auction.TimeValue),
-		Offers: make([]core.Ranked, 0, len(c.Picks)+len(c.Refused))}
+	d := &core.Decision{Strategy: c.strategy, RankedOn: c.RankedOn, TimeUSD: core.Some(c.Auction.TimeValue), MaxOutput: c.maxOutput,
+		Offers: make([]core.Ranked, len(c.Picks)+len(c.Refused))}
 	if c.ScriptError != nil {
 		d.ScriptError = c.ScriptError.Error()
 	}
-	for _, p := range c.Picks {
-		r := core.Ranked{Offer: p.Offer.ID, Charge: core.Some(p.Charge), PredictedWait: micro(p.Prediction.Wait()), TTFT: micro(p.TTFT),
-			Terms: core.Terms{Base: micro(p.Prediction.Base), Prefill: micro(p.Prediction.Prefill),
-				Output: micro(p.Prediction.Output), Queue: micro(p.Prediction.Queue)},
-			Fresh: core.Some(p.Estimate.Fresh), Cached: core.Some(p.Estimate.Cached), Output: core.Some(p.Estimate.Output)}
+	bases := make([]core.RankedBasis, len(d.Offers))
+	for i, p := range c.Picks {
+		r := &d.Offers[i]
+		c.figures(r, &bases[i], p.Candidate)
 		if c.RankedOn == rankedOnPriceAndWait {
 			r.Score = core.Some(math.Round(score(&c.Auction, p.Candidate)*pico) / pico)
 		}
-		d.Offers = append(d.Offers, r)
 	}
-	for _, r := range c.Refused {
-		d.Offers = append(d.Offers, core.Ranked{Offer: r.Entry.Offer.ID, Refused: r.Reason})
+	for i, refused := range c.Refused {
+		i += len(c.Picks)
+		r := &d.Offers[i]
+		if refused.seen != nil {
+			c.figures(r, &bases[i], refused.seen)
+		}
+		r.Offer, r.Refused = refused.Entry.Offer.ID, refused.Reason
 	}
 	return d
+}
+
+// figures are a candidate's as a receipt keeps them.
+func (c *Choice) figures(r *core.Ranked, basis *core.RankedBasis, p *core.Candidate) {
+	r.Offer, r.Charge, r.PredictedWait, r.TTFT = p.Offer.ID, core.Some(p.Charge), micro(p.Prediction.Wait()), p.TTFT
+	r.Terms = core.Terms{Base: p.Prediction.Base, Prefill: micro(p.Prediction.Prefill), Output: micro(p.Prediction.Output), Queue: p.Prediction.Queue}
+	r.Fresh, r.Cached, r.Output = core.Some(p.Estimate.Fresh), core.Some(p.Estimate.Cached), core.Some(p.Estimate.Output)
+	rates := p.Offer.Price.For(p.Estimate.Fresh + p.Estimate.Cached)
+	basis.Input, basis.Output, basis.CacheRead, basis.Full = rates.Input, rates.Output, rates.CacheRead, p.Full
+	if p.Estimate.MaxOutput != usualMaximum(c.maxOutput, p.Estimate.Output) {
+		basis.MaxOutput = core.Some(p.Estimate.MaxOutput)
+	}
+	m := p.Measures
+	basis.Prefill, basis.OutputTPS, basis.OwnJobs, basis.OwnTPS = m.Prefill.Value, m.Output.Value, m.Output.Jobs, m.Output.Own
+	r.Basis = basis
 }

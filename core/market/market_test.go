@@ -253,10 +253,12 @@ func TestDecision(t *testing.T) {
 	want := `{"strategy":"price-and-wait","ranked_on":"price-and-wait","offers":[` +
 		`{"offer":"a/m","charge_usd":0.0045,"predicted_wait_ms":1200,"score_usd":0.0165,"ttft_ms":200,` +
 		`"terms":{"base_ms":100,"prefill_ms":100,"output_ms":1000},` +
-		`"fresh_input_tokens":1000,"cached_input_tokens":0,"expected_output_tokens":500},` +
+		`"fresh_input_tokens":1000,"cached_input_tokens":0,"expected_output_tokens":500,` +
+		`"basis":{"input_usd_per_mtok":"3","output_usd_per_mtok":"3","prefill_tps":10000,"output_tps":500,"own_output_jobs":100,"own_output_tps":500}},` +
 		`{"offer":"b/m","charge_usd":0.0015,"predicted_wait_ms":61000,"score_usd":0.6115,"ttft_ms":9000,` +
 		`"terms":{"base_ms":10000,"prefill_ms":1000,"output_ms":50000},` +
-		`"fresh_input_tokens":1000,"cached_input_tokens":0,"expected_output_tokens":500},` +
+		`"fresh_input_tokens":1000,"cached_input_tokens":0,"expected_output_tokens":500,` +
+		`"basis":{"input_usd_per_mtok":"1","output_usd_per_mtok":"1","prefill_tps":1000,"output_tps":10,"own_output_jobs":100,"own_output_tps":10}},` +
 		`{"offer":"c/m","refused":"paused"}],"time_value_usd_per_hour":36}`
 	if err != nil || string(got) != want {
 		t.Errorf("got  %s %v\nwant %s", got, err, want)
@@ -264,7 +266,7 @@ func TestDecision(t *testing.T) {
 	q.Board = board{}
 	q.Strategy, _ = market.ByName("cheapest")
 	got, err = json.Marshal(decide(t, q).Decision().Offers[0])
-	want = `{"offer":"b/m","charge_usd":0.0015,"fresh_input_tokens":1000,"cached_input_tokens":0,"expected_output_tokens":500}`
+	want = `{"offer":"b/m","charge_usd":0.0015,"fresh_input_tokens":1000,"cached_input_tokens":0,"expected_output_tokens":500,"basis":{"input_usd_per_mtok":"1","output_usd_per_mtok":"1"}}`
 	if err != nil || string(got) != want {
 		t.Errorf("unmeasured: got  %s %v\nwant %s", got, err, want)
 	}

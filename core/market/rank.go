@@ -56,7 +56,7 @@ func (c *Choice) rank(q *Query, cands []core.Candidate, into []int32) []int32 {
 
 func scripted(q *Query, a *core.Auction, cands []core.Candidate, into []int32) ([]int32, error) {
 	ranks, in := make([]core.Rank, len(cands)), make([]bool, len(cands))
-	err := q.Script.Rank(&core.Question{Job: q.Job, Auction: a, Candidates: cands, At: q.Now, Seed: q.Seed,
+	err := q.Script.Rank(&core.Question{Job: q.Job, Auction: a, Candidates: cands, At: cmp.Or(q.At, q.Now), Seed: q.Seed,
 		Limit: q.Settings.Limits.Script}, ranks, in)
 	if err != nil {
 		return nil, err

@@ -220,10 +220,17 @@ func (b *Board) Measures(p core.ProviderID, m core.Model) *core.Measures {
 
 // TTFT is the live estimate of an offer's first token in ms; absent where no
 // streamed call settled in the last 24 hours.
-func (b *Board) TTFT(o core.OfferID) core.Opt[float64] { return b.TTFTAt(o, b.clock()) }
+func (b *Board) TTFT(o core.OfferID) core.Opt[float64] {
+	ms, _ := b.recent.get(o, b.clock())
+	return ms
+}
 
-// TTFTAt is TTFT for one who has read the clock: a decision asks for many offers.
-func (b *Board) TTFTAt(o core.OfferID, now time.Time) core.Opt[float64] { return b.recent.get(o, now) }
+// TTFTAt is TTFT for a decision: for one who has read the clock, and to the
+// microsecond, so that receipts keep it as it was used.
+func (b *Board) TTFTAt(o core.OfferID, now time.Time) core.Opt[float64] {
+	_, micro := b.recent.get(o, now)
+	return micro
+}
 
 // Rows are the measures of every pair that has jobs in the window or since, and
 // of those given, up to date to the last receipt, in the order of provider and

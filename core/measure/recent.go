@@ -17,8 +17,9 @@ const (
 // sample is an estimate of the time to the first token, and when it last had a
 // call. Its JSON is the stored record.
 type sample struct {
-	MS float64   `json:"ms"`
-	At time.Time `json:"at"`
+	MS    float64   `json:"ms"`
+	At    time.Time `json:"at"`
+	micro float64   // MS to the microsecond, which put works out
 }
 
 // alive tells whether there was a sample in the last 24 hours. One that lies as
@@ -39,11 +40,13 @@ func newRecent() *recent {
 	return r
 }
 
-func (r *recent) get(o core.OfferID, now time.Time) core.Opt[float64] {
+// get is an offer's estimate at a time; absent where there is none. micro is the
+// same as a decision uses and a receipt keeps it.
+func (r *recent) get(o core.OfferID, now time.Time) (ms, micro core.Opt[float64]) {
 	if s := r.sample(o); s.alive(now) {
-		return core.Some(s.MS)
+		return core.Some(s.MS), core.Some(s.micro)
 	}
-	return core.Opt[float64]{}
+	return ms, micro
 }
 
 // fold takes one call's first token in ms, settled at a time.
@@ -70,5 +73,6 @@ func (r *recent) put(o core.OfferID, s sample) {
 		offers[o] = p
 		r.offers.Store(&offers)
 	}
+	s.micro = core.Micro(s.MS)
 	p.Store(&s)
 }
