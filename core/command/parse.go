@@ -19,6 +19,7 @@ func Config(f *conf.File) *control.Config {
 		data = f.Data
 	}
 	c := &control.Config{Path: f.Path, Settings: f.Settings, Providers: f.Providers, Offers: f.Offers, CORS: f.CORS, Shown: conf.Show(f),
+		Groups: conf.SettingObjects(f), CheckScripts: f.CheckScripts,
 		Fixed: map[string]string{"listen": f.Listen, "data": data, "log.level": f.LogLevel.String()}}
 	for _, k := range f.Keys {
 		c.Keys = append(c.Keys, control.Credential(k))
@@ -38,6 +39,7 @@ func Parsers(path string) control.Parse {
 		}
 		return Config(f), nil
 	}
+	empty := conf.Default()
 	return control.Parse{
 		File: func() (*control.Config, error) {
 			if path == "" {
@@ -50,6 +52,8 @@ func Parsers(path string) control.Parse {
 			return config(conf.Parse(name, yaml, os.LookupEnv))
 		},
 		Provider: conf.Provider, OfferOf: conf.OfferProvider, Offer: conf.Offer, Key: conf.Key,
+		ProviderObject: conf.ProviderObject, OfferObject: conf.OfferObject, KeyObject: conf.KeyObject,
+		Groups: conf.SettingObjects(&empty), StrategyHint: conf.StrategyHint,
 	}
 }
 

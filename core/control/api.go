@@ -61,6 +61,8 @@ func endpoints() []endpoint {
 		{"DELETE", root + "keys/{id}", nil, "Revokes a key for good. It stays listed for what it has spent.", (*Desk).dropKey},
 		{"POST", root + "keys/{id}/revoke", nil, "As DELETE.", (*Desk).dropKey},
 		{"POST", root + "apply", []string{"name"}, "Puts a configuration into force, as a whole or not at all: the YAML text of the body, or without one the file that serve was started with. name is what errors call the text.", (*Desk).postApply},
+		{"GET", root + "audit", listed("since", "target", "action"),
+			"Every change to keys, offers, providers and routing, the newest first: who, when, what, before and after.", (*Desk).listAudit},
 		{"GET", root + "config", nil, "The configuration in force as YAML, its secrets masked.", (*Desk).getConfig},
 		{"GET", root + "status", nil, "The version, the address, the calls under way and the health.", (*Desk).getStatus},
 		{"GET", root + "{$}", nil, "This list.", (*Desk).getIndex},
@@ -84,10 +86,12 @@ func (d *Desk) getIndex(*http.Request) (any, error) {
 type made201 struct{ v any }
 
 // Handler serves the admin API to whoever has the admin token.
-func (d *Desk) Handler() http.Handler { return d.guard(d.Local()) }
+func (d *Desk) Handler() http.Handler { return d.guard(as(whoToken, d.routes())) }
 
 // Local serves it without a token, for the data folder's socket.
-func (d *Desk) Local() http.Handler {
+func (d *Desk) Local() http.Handler { return as(whoSocket, d.routes()) }
+
+func (d *Desk) routes() http.Handler {
 	mux := http.NewServeMux()
 	list := endpoints()
 	for _, e := range list {

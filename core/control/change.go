@@ -9,28 +9,43 @@ import (
 
 	"headway/core"
 	"headway/core/ledger"
+	"headway/core/market"
 )
 
-// change makes one change beside the file: edit changes a copy of what was made,
-// keep writes it down. What edit leads to is tried first, so that nothing is
-// kept that cannot be in force.
-func (d *Desk) change(edit func(made) error, keep func() error) error {
+// step is one change: what the vault is to keep of it, and its entry in the audit
+// log. One without an action changes nothing.
+type step struct {
+	puts, deletes []core.Record
+	entry         Entry
+}
+
+// change makes one change beside the file: edit changes a copy of what was made.
+// What it leads to is tried first, so that nothing is kept that cannot be in
+// force; what cannot be kept, with its entry in the audit log, does not happen.
+func (d *Desk) change(who string, edit func(made) (step, error)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.force.Load()
 	m := now.made.clone()
-	if err := edit(m); err != nil {
+	st, err := edit(m)
+	if err != nil || st.entry.Action == "" {
 		return err
 	}
 	s, err := d.build(now.file, m)
 	if err != nil {
 		return err
 	}
-	if err := keep(); err != nil {
+	st.entry.Who = who
+	if err := d.audit.write(st.puts, st.deletes, st.entry); err != nil {
 		return err
 	}
 	d.install(s)
 	return nil
+}
+
+// sealed is a record that may hold secrets.
+func (d *Desk) sealed(kind, name string, body []byte) core.Record {
+	return core.Record{Kind: kind, Name: name, Value: d.sealer.Seal(kind+"/"+name, body)}
 }
 
 // fromFile is the error for an edit of what the file says.
@@ -44,7 +59,7 @@ func unknown(what, id string) error { return core.Errorf(core.NotFound, "there i
 
 // addProvider makes a provider of a posted body; replace says that one of that
 // id must be there already.
-func (d *Desk) addProvider(body []byte, replace core.ProviderID) (core.ProviderID, error) {
+func (d *Desk) addProvider(who string, body []byte, replace core.ProviderID) (core.ProviderID, error) {
 	p, offers, err := d.Parse.Provider(body)
 	if err != nil {
 		return "", err
@@ -52,22 +67,30 @@ func (d *Desk) addProvider(body []byte, replace core.ProviderID) (core.ProviderI
 	if replace != "" && p.ID != replace {
 		return "", core.Field("providers.id", "is not %q, the provider of this path", replace)
 	}
-	err = d.change(func(m made) error {
-		had := m.providers[p.ID] != nil
+	err = d.change(who, func(m made) (step, error) {
+		old, had := m.providers[p.ID]
 		switch {
 		case d.inFile(p.ID):
-			return fromFile("provider", string(p.ID))
+			return step{}, fromFile("provider", string(p.ID))
 		case had && replace == "":
 			e := conflict("there is a provider %q already", p.ID)
 			e.Hint = "PUT replaces it"
-			return e
+			return step{}, e
 		case !had && replace != "":
-			return unknown("provider", string(p.ID))
+			return step{}, unknown("provider", string(p.ID))
+		}
+		st := step{puts: []core.Record{d.sealed(vaultProvider, string(p.ID), body)}}
+		is := d.providerObject(p, offers)
+		st.entry = Entry{Action: "provider.create", Target: string(p.ID)}.made(is)
+		if had {
+			var differs bool
+			was := d.providerObject(old, m.bundled[p.ID])
+			if st.entry, differs = (Entry{Action: "provider.replace", Target: string(p.ID)}).changed(was, is); !differs {
+				return step{}, nil
+			}
 		}
 		m.providers[p.ID], m.bundled[p.ID] = p, offers
-		return nil
-	}, func() error {
-		return d.Vault.Put(vaultProvider, string(p.ID), d.sealer.Seal(vaultProvider+"/"+string(p.ID), body))
+		return st, nil
 	})
 	return p.ID, err
 }
@@ -76,52 +99,52 @@ func (d *Desk) inFile(id core.ProviderID) bool {
 	return slices.ContainsFunc(d.force.Load().file.Providers, func(p *core.Provider) bool { return p.ID == id })
 }
 
-func (d *Desk) deleteProvider(id core.ProviderID) error {
-	return d.change(func(m made) error {
+func (d *Desk) deleteProvider(who string, id core.ProviderID) error {
+	return d.change(who, func(m made) (step, error) {
 		if d.inFile(id) {
-			return fromFile("provider", string(id))
+			return step{}, fromFile("provider", string(id))
 		}
 		if m.providers[id] == nil {
-			return unknown("provider", string(id))
+			return step{}, unknown("provider", string(id))
 		}
 		for offer, o := range m.offers {
 			if o.provider == id {
 				e := conflict("provider %q still has the offer %q", id, offer)
 				e.Hint = "delete its offers first"
-				return e
+				return step{}, e
 			}
 		}
+		entry := Entry{Action: "provider.delete", Target: string(id)}.gone(d.providerObject(m.providers[id], m.bundled[id]))
 		delete(m.providers, id)
 		delete(m.bundled, id)
-		return nil
-	}, func() error { return d.Vault.Delete(vaultProvider, string(id)) })
+		return step{deletes: []core.Record{{Kind: vaultProvider, Name: string(id)}}, entry: entry}, nil
+	})
 }
 
 // addOffer makes an offer of a posted body, of a provider of the file or of one
 // that was made.
-func (d *Desk) addOffer(body []byte) (core.OfferID, error) {
+func (d *Desk) addOffer(who string, body []byte) (core.OfferID, error) {
 	of, err := d.Parse.OfferOf(body)
 	if err != nil {
 		return "", err
 	}
 	var o *core.Offer
-	err = d.change(func(m made) error {
+	err = d.change(who, func(m made) (step, error) {
 		p := d.provider(of)
 		if p == nil {
-			return core.Field("offers.provider", "there is no provider %q", of)
+			return step{}, core.Field("offers.provider", "there is no provider %q", of)
 		}
 		if o, err = d.Parse.Offer(body, p); err != nil {
-			return err
+			return step{}, err
 		}
 		if d.Gateway.Setup().Catalogue.Offer(o.ID) != nil {
 			e := conflict("there is an offer %q already", o.ID)
 			e.Hint = "give it another id"
-			return e
+			return step{}, e
 		}
 		m.offers[o.ID] = madeOffer{of, body}
-		return nil
-	}, func() error {
-		return d.Vault.Put(vaultOffer, string(o.ID), d.sealer.Seal(vaultOffer+"/"+string(o.ID), body))
+		entry := Entry{Action: "offer.create", Target: string(o.ID)}.made(d.offerObject(o))
+		return step{puts: []core.Record{d.sealed(vaultOffer, string(o.ID), body)}, entry: entry}, nil
 	})
 	if err != nil {
 		return "", err
@@ -149,68 +172,94 @@ func (d *Desk) madeAlone(id core.OfferID) bool {
 	return ok
 }
 
-func (d *Desk) deleteOffer(id core.OfferID) error {
-	return d.change(func(m made) error {
-		if _, ok := m.offers[id]; ok {
-			delete(m.offers, id)
-			return nil
-		}
+func (d *Desk) deleteOffer(who string, id core.OfferID) error {
+	return d.change(who, func(m made) (step, error) {
 		e := d.Gateway.Setup().Catalogue.Offer(id)
+		if o, ok := m.offers[id]; ok {
+			was := object{Fields: readFields(o.body)} // where its provider is not there
+			if e != nil {
+				was = d.offerObject(e.Offer)
+			}
+			delete(m.offers, id)
+			return step{deletes: []core.Record{{Kind: vaultPause, Name: string(id)}, {Kind: vaultOffer, Name: string(id)}},
+				entry: Entry{Action: "offer.delete", Target: string(id)}.gone(was)}, nil
+		}
 		switch {
 		case e == nil:
-			return unknown("offer", string(id))
+			return step{}, unknown("offer", string(id))
 		case e.Offer.Provider.FromFile:
-			return fromFile("offer", string(id))
+			return step{}, fromFile("offer", string(id))
 		}
 		err := conflict("offer %q was made as a part of its provider", id)
 		err.Hint = "replace the provider " + string(e.Offer.Provider.ID) + " by one without it"
-		return err
-	}, func() error {
-		if err := d.Vault.Delete(vaultPause, string(id)); err != nil {
-			return err
-		}
-		return d.Vault.Delete(vaultOffer, string(id))
+		return step{}, err
 	})
 }
 
 // pause keeps an offer out until resume, over restarts too.
-func (d *Desk) pause(id core.OfferID) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	e := d.Gateway.Setup().Catalogue.Offer(id)
-	if e == nil {
-		return unknown("offer", string(id))
-	}
-	if err := d.Vault.Put(vaultPause, string(id), nil); err != nil {
-		return err
-	}
-	e.State.Pause()
-	return nil
+func (d *Desk) pause(who string, id core.OfferID) error {
+	return d.halt(who, id, "offer.pause", func(e *market.Entry, was fields) (step, fields) {
+		is := maps.Clone(was)
+		is["state"], is["paused_by"] = "paused", "operator"
+		return step{puts: []core.Record{{Kind: vaultPause, Name: string(id)}}}, is
+	}, func(e *market.Entry) { e.State.Pause() })
 }
 
 // resume ends every pause of an offer, its provider's among them.
-func (d *Desk) resume(id core.OfferID) error {
+func (d *Desk) resume(who string, id core.OfferID) error {
+	return d.halt(who, id, "offer.resume", func(e *market.Entry, _ fields) (step, fields) {
+		return step{deletes: []core.Record{{Kind: vaultPause, Name: string(id)}}}, fields{"state": "active"}
+	}, (*market.Entry).Resume)
+}
+
+// halt changes how an offer stands: keep says what the vault is to keep, and how
+// it stands then. What changes nothing leaves no entry.
+func (d *Desk) halt(who string, id core.OfferID, action string, keep func(e *market.Entry, was fields) (step, fields), do func(*market.Entry)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := d.Gateway.Setup().Catalogue.Offer(id)
 	if e == nil {
 		return unknown("offer", string(id))
 	}
-	if err := d.Vault.Delete(vaultPause, string(id)); err != nil {
-		return err
+	was := d.stands(e)
+	st, is := keep(e, was)
+	entry, differs := Entry{Who: who, Action: action, Target: string(id)}.changed(object{Fields: was}, object{Fields: is})
+	if differs {
+		if err := d.audit.write(st.puts, st.deletes, entry); err != nil {
+			return err
+		}
 	}
-	e.Resume()
+	do(e)
 	return nil
+}
+
+// stands is how an offer stands, for the audit log.
+func (d *Desk) stands(e *market.Entry) fields {
+	s := e.Status(d.Clock(), d.Gateway.Setup().Settings.Breaker, core.Opt[float64]{})
+	f := fields{"state": s.State}
+	if s.PausedBy != "" {
+		f["paused_by"] = s.PausedBy
+	}
+	if s.PausedUntil.OK {
+		f["paused_until"] = s.PausedUntil.V
+	}
+	if s.OutUntil.OK {
+		f["out_until"] = s.OutUntil.V
+	}
+	if s.CountedFailures > 0 {
+		f["counted_failures"] = s.CountedFailures
+	}
+	return f
 }
 
 // addKey makes a key of a posted body. Its text is in what is returned, and
 // nowhere else from then on.
-func (d *Desk) addKey(body []byte) (core.KeyID, core.Secret, error) {
+func (d *Desk) addKey(who string, body []byte) (core.KeyID, core.Secret, error) {
 	k, secret, err := d.Parse.Key(body)
 	if err != nil {
 		return "", secret, err
 	}
-	err = d.changeKey(func() (*core.Key, error) {
+	err = d.changeKey(who, "key.create", func() (_, _ *core.Key, err error) {
 		id, text := ledger.NewSecret()
 		for d.hasKey(core.KeyID(id)) {
 			id, text = ledger.NewSecret()
@@ -219,7 +268,7 @@ func (d *Desk) addKey(body []byte) (core.KeyID, core.Secret, error) {
 			secret = core.NewSecret(text)
 		}
 		k.ID, k.Hash, k.CreatedAt = core.KeyID(id), d.Pepper.Hash(secret.Reveal()), core.Some(d.Clock().UTC())
-		return k, nil
+		return nil, k, d.checkStrategy(k)
 	})
 	return k.ID, secret, err
 }
@@ -228,22 +277,54 @@ func (d *Desk) hasKey(id core.KeyID) bool {
 	return slices.ContainsFunc(d.force.Load().keys, func(k *core.Key) bool { return k.ID == id })
 }
 
-// changeKey puts the key in force that edit gives.
-func (d *Desk) changeKey(edit func() (*core.Key, error)) error {
-	var k *core.Key
-	return d.change(func(m made) (err error) {
-		if k, err = edit(); err != nil {
-			return err
+// changeKey puts the key in force that edit gives, in the place of the one before,
+// where there was one.
+func (d *Desk) changeKey(who, action string, edit func() (old, k *core.Key, err error)) error {
+	return d.change(who, func(m made) (step, error) {
+		old, k, err := edit()
+		if err != nil {
+			return step{}, err
 		}
 		m.keys[k.ID] = k
-		return nil
-	}, func() error {
 		value, err := json.Marshal(storedKey{*k, hex.EncodeToString(k.Hash[:])})
 		if err != nil {
-			return err
+			return step{}, err
 		}
-		return d.Vault.Put(vaultKey, string(k.ID), value)
+		st := step{puts: []core.Record{{Kind: vaultKey, Name: string(k.ID), Value: value}}}
+		entry := Entry{Action: action, Target: string(k.ID), Name: k.Name}
+		if old == nil {
+			st.entry = entry.made(d.keyObject(k))
+			return st, nil
+		}
+		was, is := d.keyObject(old), d.keyObject(k)
+		if old.Revoked != k.Revoked {
+			was.Fields["state"], is.Fields["state"] = d.stateOf(old), d.stateOf(k)
+		}
+		var differs bool
+		if st.entry, differs = entry.changed(was, is); !differs {
+			return step{}, nil
+		}
+		return st, nil
 	})
+}
+
+// checkStrategy refuses a key whose strategy is neither built in nor a script that
+// is there.
+func (d *Desk) checkStrategy(k *core.Key) error {
+	if _, ok := market.ByName(k.Strategy); ok || k.Strategy == "" || slices.Contains(d.scripts(), k.Strategy) {
+		return nil
+	}
+	e := core.Field("keys.strategy", "%q is no strategy", k.Strategy)
+	e.Hint = d.Parse.StrategyHint(d.scripts())
+	return e
+}
+
+// scripts are the names of the scripts that are there.
+func (d *Desk) scripts() []string {
+	if d.Scripts == nil {
+		return nil
+	}
+	return d.Scripts.Names()
 }
 
 // madeKey is a key that may be changed.
@@ -259,7 +340,7 @@ func (d *Desk) madeKey(id core.KeyID) (*core.Key, error) {
 }
 
 // setKey changes the fields of a key that a body names; null takes one away.
-func (d *Desk) setKey(id core.KeyID, body []byte) error {
+func (d *Desk) setKey(who string, id core.KeyID, body []byte) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(body, &fields); err != nil || fields == nil {
 		return core.Field("keys", "want a JSON object of the fields to change")
@@ -269,29 +350,32 @@ func (d *Desk) setKey(id core.KeyID, body []byte) error {
 		e.Hint = "make another key and revoke this one"
 		return e
 	}
-	return d.changeKey(func() (*core.Key, error) {
+	return d.changeKey(who, "key.set", func() (_, _ *core.Key, err error) {
 		old, err := d.madeKey(id)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if old.Revoked {
-			return nil, conflict("key %q is revoked", id)
+			return nil, nil, conflict("key %q is revoked", id)
 		}
 		is, err := keyFields(old)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		maps.Copy(is, fields)
 		whole, err := json.Marshal(is)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		k, _, err := d.Parse.Key(whole)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if k.Strategy != old.Strategy { // one that is gone since need not keep other changes out
+			err = d.checkStrategy(k)
 		}
 		k.ID, k.Hash, k.CreatedAt = old.ID, old.Hash, old.CreatedAt
-		return k, nil
+		return old, k, err
 	})
 }
 
@@ -310,14 +394,14 @@ func keyFields(k *core.Key) (map[string]json.RawMessage, error) {
 }
 
 // revokeKey ends a key for good; it stays listed, for what it has spent.
-func (d *Desk) revokeKey(id core.KeyID) error {
-	return d.changeKey(func() (*core.Key, error) {
+func (d *Desk) revokeKey(who string, id core.KeyID) error {
+	return d.changeKey(who, "key.revoke", func() (_, _ *core.Key, err error) {
 		old, err := d.madeKey(id)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		k := *old
 		k.Revoked = true
-		return &k, nil
+		return old, &k, nil
 	})
 }

@@ -4,6 +4,7 @@
 package control
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,14 +35,20 @@ type Config struct {
 	Offers    []*core.Offer
 	Keys      []Credential
 	CORS      []string
-	Shown     []byte   // the resolved file with its secrets masked
-	Notes     []string // advice on what is allowed and likely not meant
+	Shown     []byte // the resolved file with its secrets masked
+	// Groups are the settings that hold without a restart, by their name in the
+	// file, each a JSON object with its secrets masked.
+	Groups map[string]json.RawMessage
+	Notes  []string // advice on what is allowed and likely not meant
 	// Fixed is what only a restart changes, as text, by its path in the file.
 	Fixed map[string]string
+	// CheckScripts, where not nil, says which strategies the file names that are
+	// neither built in nor scripts that are there, by name.
+	CheckScripts func(there []string) error
 }
 
-// Parse reads what operators write. The errors name every mistake; they are
-// *core.Error, or wrap one.
+// Parse reads what operators write, and shows what was read. The errors name
+// every mistake; they are *core.Error, or wrap one.
 type Parse struct {
 	// File reads the file that serve was started with again.
 	File func() (*Config, error)
@@ -52,6 +59,20 @@ type Parse struct {
 	OfferOf  func(json []byte) (core.ProviderID, error) // the provider that an offer names
 	Offer    func(json []byte, p *core.Provider) (*core.Offer, error)
 	Key      func(json []byte) (*core.Key, core.Secret, error)
+
+	// Each shows a thing as the JSON object of the file, its secrets as ***.
+	ProviderObject func(*core.Provider) json.RawMessage // without its offers
+	OfferObject    func(*core.Offer) json.RawMessage
+	KeyObject      func(*core.Key) json.RawMessage
+	Groups         map[string]json.RawMessage // Config.Groups of an empty file
+	// StrategyHint says which strategies there are beside scripts of these names.
+	StrategyHint func(scripts []string) string
+}
+
+// Scripts are the operator's own strategies.
+type Scripts interface {
+	// Names are those of the scripts that are there, sorted.
+	Names() []string
 }
 
 // Parts are what a Desk works with.
@@ -67,6 +88,7 @@ type Parts struct {
 	Board      *measure.Board
 	Accounts   *ledger.Accounts
 	Prober     *gateway.Prober // nil: no probes are made
+	Scripts    Scripts // nil: there are none
 	Parse      Parse
 	Version    string
 }
@@ -77,6 +99,7 @@ type Parts struct {
 type Desk struct {
 	Parts
 	sealer  *ledger.Sealer
+	audit   *auditLog // its writer holds mu
 	started time.Time
 	listens atomic.Pointer[string]
 	force   atomic.Pointer[inForce]
@@ -102,6 +125,10 @@ func NewDesk(p Parts) (*Desk, error) {
 	if err := d.checkPepper(); err != nil {
 		return nil, err
 	}
+	var err error
+	if d.audit, err = openAudit(p.Vault, p.Clock); err != nil {
+		return nil, err
+	}
 	m := made{map[core.ProviderID]*core.Provider{}, map[core.ProviderID][]*core.Offer{}, map[core.OfferID]madeOffer{}, map[core.KeyID]*core.Key{}}
 	for kind, load := range map[string]func(made, string, []byte) error{
 		vaultProvider: d.loadProvider, vaultOffer: d.loadOffer, vaultKey: loadKey,
@@ -121,12 +148,28 @@ func NewDesk(p Parts) (*Desk, error) {
 	return d, nil
 }
 
-// Apply puts a configuration file into force, as one snapshot or not at all.
-func (d *Desk) Apply(c *Config) error {
+// Apply puts the configuration file that serve was started with into force, as
+// one snapshot or not at all.
+func (d *Desk) Apply(c *Config) error { return d.apply(c, viaStart) }
+
+// apply puts a file into force; via says in the audit log what did it.
+func (d *Desk) apply(c *Config, via string) error {
+	if c.CheckScripts != nil {
+		if err := c.CheckScripts(d.scripts()); err != nil {
+			return err
+		}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s, err := d.build(c, d.force.Load().made)
 	if err != nil {
+		return err
+	}
+	changes, err := d.fileChanges(c, Entry{Who: whoFile, Via: via, File: c.Path})
+	if err != nil {
+		return err
+	}
+	if err := d.recordFile(changes); err != nil {
 		return err
 	}
 	d.install(s)
@@ -141,7 +184,7 @@ func (d *Desk) Apply(c *Config) error {
 func (d *Desk) Reload() {
 	c, err := d.Parse.File()
 	if err == nil {
-		err = d.Apply(c)
+		err = d.apply(c, viaSignal)
 	}
 	if err != nil {
 		d.Log.Error("the configuration was not reloaded, the last one stays in force", "reason", err)
@@ -244,9 +287,6 @@ func (d *Desk) credentials(c *Config, m made) ([]*core.Key, error) {
 		}
 		if ids[k.ID] {
 			return conflict("key %q is in the file and was made by an operator too", k.ID)
-		}
-		if _, ok := market.ByName(k.Strategy); k.Strategy != "" && !ok {
-			return core.Field("strategy", "key %q: %q is not a strategy", k.ID, k.Strategy)
 		}
 		if !k.Revoked {
 			seen[k.Hash] = k.ID

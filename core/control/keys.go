@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"time"
 
 	"headway/core"
 )
@@ -11,21 +12,49 @@ import (
 // Key is one item of the keys.
 type Key struct {
 	core.Key
-	State string     `json:"state"` // active, expired or revoked
-	Spend core.Money `json:"spend_usd"`
+	State    string     `json:"state"` // active, expired or revoked
+	Spend    core.Money `json:"spend_usd"`
+	Reserved core.Money `json:"reserved_usd"` // by calls whose receipt is not durable yet
+	Budget   []Budget   `json:"budget,omitempty"`
 	// Text is the key itself, in the answer that made it and nowhere else.
 	Text string `json:"key,omitempty"`
 }
 
+// Budget is how a key stands with one of its budgets.
+type Budget struct {
+	Period   string     `json:"period"` // day, week or month
+	Limit    core.Money `json:"limit_usd"`
+	Spent    core.Money `json:"spent_usd"` // in this period
+	Reserved core.Money `json:"reserved_usd"`
+	Left     core.Money `json:"left_usd"` // never below 0
+	// Over is what was spent above the limit: an upstream reported more than a call
+	// had set aside, or the limit was lowered.
+	Over   core.Opt[core.Money] `json:"over_usd,omitzero"`
+	Renews time.Time            `json:"renews_at"` // UTC
+}
+
 func (d *Desk) keyView(k *core.Key) Key {
-	v := Key{Key: *k, State: "active", Spend: d.Accounts.Of(k.ID)}
-	switch {
-	case k.Revoked:
-		v.State = "revoked"
-	case expired(k.ExpiresAt, d.Clock()):
-		v.State = "expired"
+	at := d.Accounts.Standing(k, d.Clock())
+	v := Key{Key: *k, State: d.stateOf(k), Spend: at.Spend, Reserved: at.Reserved}
+	for _, b := range at.Budgets {
+		view := Budget{Period: b.Period, Limit: b.Limit, Spent: b.Spent, Reserved: b.Reserved, Left: b.Left, Renews: b.Renews.UTC()}
+		if b.Spent > b.Limit {
+			view.Over = core.Some(b.Spent - b.Limit)
+		}
+		v.Budget = append(v.Budget, view)
 	}
 	return v
+}
+
+// stateOf says whether a key can be used.
+func (d *Desk) stateOf(k *core.Key) string {
+	switch {
+	case k.Revoked:
+		return "revoked"
+	case expired(k.ExpiresAt, d.Clock()):
+		return "expired"
+	}
+	return "active"
 }
 
 func (d *Desk) listKeys(r *http.Request) (any, error) {
@@ -53,7 +82,7 @@ func (d *Desk) postKey(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, secret, err := d.addKey(body)
+	id, secret, err := d.addKey(whoOf(r), body)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +97,7 @@ func (d *Desk) patchKey(r *http.Request) (any, error) {
 		return nil, err
 	}
 	id := core.KeyID(r.PathValue("id"))
-	if err := d.setKey(id, body); err != nil {
+	if err := d.setKey(whoOf(r), id, body); err != nil {
 		return nil, err
 	}
 	return d.key(id)
@@ -76,7 +105,7 @@ func (d *Desk) patchKey(r *http.Request) (any, error) {
 
 func (d *Desk) dropKey(r *http.Request) (any, error) {
 	id := core.KeyID(r.PathValue("id"))
-	if err := d.revokeKey(id); err != nil {
+	if err := d.revokeKey(whoOf(r), id); err != nil {
 		return nil, err
 	}
 	return d.key(id)

@@ -17,6 +17,8 @@ const (
 	vaultKey      = "key"      // storedKey
 	vaultPause    = "pause"    // of an offer, by an operator
 	vaultPepper   = "pepper"   // by which a wrong pepper is told
+	vaultAudit    = "audit"    // Entry, by its id
+	vaultApplied  = "applied"  // object of the last file, by its thing
 )
 
 // made is what operators made beside the file. It never changes: a change makes

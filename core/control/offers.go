@@ -70,7 +70,7 @@ func (d *Desk) postOffer(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := d.addOffer(body)
+	id, err := d.addOffer(whoOf(r), body)
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +89,9 @@ func (d *Desk) actOnOffer(r *http.Request) (any, error) {
 	var err error
 	switch path[cut+1:] {
 	case "pause":
-		err = d.pause(id)
+		err = d.pause(whoOf(r), id)
 	case "resume":
-		err = d.resume(id)
+		err = d.resume(whoOf(r), id)
 	case "test":
 		return d.test(r, id)
 	default:
@@ -120,7 +120,7 @@ func (d *Desk) test(r *http.Request, id core.OfferID) (any, error) {
 
 func (d *Desk) dropOffer(r *http.Request) (any, error) {
 	id := r.PathValue("id")
-	return deleted{id}, d.deleteOffer(core.OfferID(id))
+	return deleted{id}, d.deleteOffer(whoOf(r), core.OfferID(id))
 }
 
 // deleted is the answer to a DELETE.
@@ -239,7 +239,7 @@ func (d *Desk) takeProvider(r *http.Request, replace core.ProviderID) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	id, err := d.addProvider(body, replace)
+	id, err := d.addProvider(whoOf(r), body, replace)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func (d *Desk) takeProvider(r *http.Request, replace core.ProviderID) (any, erro
 
 func (d *Desk) dropProvider(r *http.Request) (any, error) {
 	id := r.PathValue("id")
-	return deleted{id}, d.deleteProvider(core.ProviderID(id))
+	return deleted{id}, d.deleteProvider(whoOf(r), core.ProviderID(id))
 }
 
 func isKind(err error, k core.Kind) bool {

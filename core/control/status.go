@@ -128,7 +128,7 @@ func (d *Desk) postApply(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Apply(c); err != nil {
+	if err := d.apply(c, whoOf(r)); err != nil {
 		return nil, err
 	}
 	return Applied{c.Path, len(c.Providers), len(c.Offers), len(c.Keys), c.Notes, d.onlyRestart(c)}, nil
