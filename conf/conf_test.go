@@ -48,14 +48,14 @@ func TestReference(t *testing.T) {
 	for _, n := range f.Notes {
 		idle = append(idle, n.Path+" "+n.Reason)
 	}
-	if want := []string{"routing.auto does nothing in this version", "routing.scripts does nothing in this version",
+	if want := []string{"routing.scripts does nothing in this version",
 		"nats does nothing in this version", "limits.script does nothing in this version"}; !slices.Equal(idle, want) {
 		t.Errorf("its notes are %q, want %q", idle, want)
 	}
 
 	def, got := conf.Default(), *f
 	got.Settings.Routing.PriceCap, got.Settings.Routing.AllowModels, got.Settings.Routing.BlockModels = core.PriceCap{}, nil, nil
-	got.Settings.Routing.Auto = nil
+	got.Settings.Routing.Auto, got.Settings.Probes.PerDay = nil, core.Opt[core.Money]{}
 	settings := func(f conf.File) string {
 		return fmt.Sprintf("%+v", []any{f.Dir, f.Listen, f.Data, f.AdminToken.Reveal(), f.Settings, f.NATS, f.LogLevel, f.LogFileBytes})
 	}
@@ -316,6 +316,7 @@ limits: {body_mib: 1, event_mib: 2, header_timeout: 1s, first_output_min: 2s, fi
 breaker: {within: 1s, out: 2s, max_retry_after: 3s}
 slow: {headers: 1s, first_event: 2s, first_output: 3s, output_after_event: 4s, text_after_output: 5s, visible_tps: 6.5, auth: 7s,
   routing: 8s, upload: 9s}
+probes: {usd_per_day: "0.5", every: 2m}
 log: {level: debug}
 cors: ["*", "http://localhost:3000"]
 store: {log_file_bytes: 16777216}
@@ -332,6 +333,7 @@ store: {log_file_bytes: 16777216}
 			Limits: core.Limits{Body: 1 << 20, Event: 2 << 20, HeaderTimeout: s, FirstOutputMin: 2 * s, FirstOutputFactor: 1.5,
 				Hold: 3 * s, StreamIdle: 4 * s, ClientWrite: 5 * s, Drain: 6 * s, Script: 7 * time.Millisecond},
 			Breaker: core.Breaker{Within: s, Out: 2 * s, MaxRetryAfter: 3 * s},
+			Probes:  core.Probes{PerDay: core.Some(core.USD / 2), Every: 2 * time.Minute},
 			Slow: core.SlowLimits{Headers: s, FirstEvent: 2 * s, FirstOutput: 3 * s, OutputAfterEvent: 4 * s, TextAfterOutput: 5 * s,
 				VisibleTPS: 6.5, Auth: 7 * s, Routing: 8 * s, Upload: 9 * s},
 		},
@@ -349,7 +351,8 @@ func TestNotes(t *testing.T) {
 	f, err := conf.Parse("headway.yaml", []byte(`
 admin_token: short
 routing: {auto: [smal, small, s], allow_models: [other], block_models: [smalll, unrelated]}
-keys: [{name: k, key: 0123456789abcdef, models: [mini]}]
+keys: [{name: k, key: 0123456789abcdef, models: [mini]}, {name: l, key: 0123456789abcdeF, models: [auto, s], allow_models: [s, auto], block_models: [auto]}]
+probes: {every: 2h}
 providers:
   - {id: a, format: openai, base_url: "https://a.example", offers: [{model: small, aliases: [s], input_usd_per_mtok: 0, output_usd_per_mtok: 0,
      context_tokens: 10, max_output_tokens: 11}]}
@@ -365,11 +368,13 @@ providers:
 	}
 	want := []string{
 		"admin_token: is short",
-		"routing.auto: does nothing in this version",
 		"routing.auto[0]: no offer of this file serves smal, did you mean small",
 		"routing.allow_models[0]: no offer of this file serves other",
 		"routing.block_models[0]: no offer of this file serves smalll, did you mean small",
 		"keys[0].models[0]: no offer of this file serves mini",
+		"keys[1].models[0]: auto is no model: it opens nothing here",
+		"keys[1].allow_models[1]: auto is no model: it opens nothing here",
+		"probes: makes no probes",
 		"providers[0].base_url: has no /v1",
 		"providers[0].offers[0].max_output_tokens: is more than context_tokens, which holds input and output together",
 		"providers[1].base_url: has a path: calls go to /anthropic/v1…",

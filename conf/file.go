@@ -56,7 +56,12 @@ func fileRecord() value[draft] {
 			key("log_file_bytes", "The size of one log file, in bytes: smaller files give space back sooner.",
 				whole(1<<20, 1<<31-1), func(d *draft) *int64 { return &d.LogFileBytes }),
 		}, nil), self),
-		refusedKey[draft]("probes", notEnforced),
+		key("probes", "Small calls of Headway's own that keep the measures of offers with few jobs alive. They cost what any call costs.", record([]field[draft]{
+			key("usd_per_day", "The most that all of them together may cost in a day (UTC), in US dollars. Left out: none are made.",
+				maybe(dollars()), func(d *draft) *core.Opt[core.Money] { return &d.Settings.Probes.PerDay }),
+			key("every", "The least time between two at one offer with a prompt of the same length, short or long.",
+				duration(time.Minute, 7*day), func(d *draft) *time.Duration { return &d.Settings.Probes.Every }),
+		}, nil), self),
 		refusedKey[draft]("receipts", notEnforced),
 	}, checkFile)
 }
@@ -72,7 +77,7 @@ func routingFields() []field[draft] {
 			strategy(), func(d *draft) *string { return &d.Settings.Routing.Strategy }),
 		key("time_value_usd_per_hour", "What an hour of waiting is worth, in US dollars.",
 			dollars(), func(d *draft) *core.Money { return &d.Settings.Routing.TimeValue }),
-		key("auto", "The models among which a call for the model `auto` is routed. Not in this version: it does nothing.",
+		key("auto", "The pool of the Auto Router: a call for the model `auto` goes to the fastest offer of these models that its key may use.",
 			names(offered(), 0), func(d *draft) *[]core.Model { return &d.Settings.Routing.Auto }),
 		key("scripts", "The folder of the strategies in JavaScript. Not in this version: it does nothing.",
 			folder(), func(d *draft) *string { return &d.Scripts }),
@@ -80,7 +85,7 @@ func routingFields() []field[draft] {
 			priceCap(), func(d *draft) *core.PriceCap { return &d.Settings.Routing.PriceCap }),
 		key("allow_models", "The only models that are served; left out: all.",
 			names(model("a model's name"), 1), func(d *draft) *[]core.Model { return &d.Settings.Routing.AllowModels }),
-		key("block_models", "Models that are not served.",
+		key("block_models", "Models that are not served; auto is the Auto Router.",
 			names(model("a model's name"), 0), func(d *draft) *[]core.Model { return &d.Settings.Routing.BlockModels }),
 		key("serve_own", "Lets an owner's offers serve that owner's own calls, for a box with one owner.",
 			flag(), func(d *draft) *bool { return &d.Settings.Routing.ServeOwn }),
@@ -200,7 +205,7 @@ func adminToken() value[core.Secret] {
 
 // noteIdle says of what this version reads and does not use that it does nothing.
 func noteIdle(b *binder, at place) {
-	for _, path := range [...][]string{{"routing", "auto"}, {"routing", "scripts"}, {"nats"}, {"limits", "script"}} {
+	for _, path := range [...][]string{{"routing", "scripts"}, {"nats"}, {"limits", "script"}} {
 		here := at
 		for _, name := range path {
 			under := here.child(name)
@@ -216,6 +221,22 @@ func noteIdle(b *binder, at place) {
 	}
 }
 
+// noteAuto says of lists that allow the Auto Router by its name that this opens
+// nothing: what counts is each model of its pool.
+func (d *draft) noteAuto(b *binder, at place) {
+	note := func(at place, models []core.Model) {
+		if i := slices.Index(models, core.AutoModel); i >= 0 {
+			b.note(at.item(i), "name those models of routing.auto that may be used; auto is then served too", "auto is no model: it opens nothing here")
+		}
+	}
+	note(at.child("routing").child("allow_models"), d.Settings.Routing.AllowModels)
+	for i, k := range d.Keys {
+		key := at.child("keys").item(i)
+		note(key.child("models"), k.Models)
+		note(key.child("allow_models"), k.AllowModels)
+	}
+}
+
 // checkFile looks at what several parts of a file say together.
 func checkFile(b *binder, at place, d *draft) {
 	checkProviders(b, at.child("providers"), d.providers)
@@ -224,6 +245,10 @@ func checkFile(b *binder, at place, d *draft) {
 		b.note(at.child("admin_token"), "use 16 characters or more", "is short")
 	}
 	noteIdle(b, at)
+	d.noteAuto(b, at)
+	if probes := at.child("probes"); probes.node != at.node && !d.Settings.Probes.PerDay.OK {
+		b.note(probes, "give it usd_per_day, the most that they may cost", "makes no probes")
+	}
 	d.noteScript(b, at.child("routing").child("strategy"), d.Settings.Routing.Strategy)
 	for i, k := range d.Keys {
 		d.noteScript(b, at.child("keys").item(i).child("strategy"), k.Strategy)
@@ -245,7 +270,7 @@ func checkFile(b *binder, at place, d *draft) {
 	known := func(at place, models []core.Model, blocked bool) {
 		for i, m := range models {
 			near := didYouMean(string(m), served)
-			if m != "" && !slices.Contains(served, string(m)) && (near != "" || !blocked) {
+			if m != "" && m != core.AutoModel && !slices.Contains(served, string(m)) && (near != "" || !blocked) {
 				b.note(at.item(i), "a node or an offer made by an admin call may still serve it",
 					"no offer of this file serves %s%s", shorten(string(m)), near)
 			}

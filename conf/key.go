@@ -35,7 +35,7 @@ func keyRecord(text bool) value[Credential] {
 			names(model("a model's name"), 1), func(c *Credential) *[]core.Model { return &c.Models }),
 		key("allow_models", "As models; a model must pass both.",
 			names(model("a model's name"), 1), func(c *Credential) *[]core.Model { return &c.AllowModels }),
-		key("block_models", "Models that it may not use.",
+		key("block_models", "Models that it may not use; auto is the Auto Router.",
 			names(model("a model's name"), 0), func(c *Credential) *[]core.Model { return &c.BlockModels }),
 		key("price_cap_usd_per_mtok", "Offers with a rate above it are refused to this key; at the cap passes.",
 			priceCap(), func(c *Credential) *core.PriceCap { return &c.PriceCap }),
