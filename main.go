@@ -119,6 +119,7 @@ func serve(o command.ServeOptions) error {
 	run.Go(func() error { return serveOn(public, front) })
 	run.Go(func() error { return serveOn(local, socket) })
 	run.Go(func() error { return board.Run(ctx) })
+	run.Go(func() error { return desk.Run(ctx) })
 	run.Go(func() error { return folder.Run(ctx) })
 	run.Go(func() error { return prober.Run(ctx) })
 	if o.Traffic != nil {

@@ -59,7 +59,7 @@ func newApp(p Program) *cli.App {
 			serveCommand(p), simulateCommand(p),
 			initCommand(), checkCommand(), applyCommand(),
 			keyCommand(), offersCommand(), modelsCommand(),
-			requestsCommand(), traceCommand(), usageCommand(), speedCommand(), statusCommand(),
+			requestsCommand(), traceCommand(), usageCommand(), speedCommand(), auditCommand(), statusCommand(),
 			rankCommand(), measureCommand(p),
 			versionCommand(p), completionCommand(),
 		},

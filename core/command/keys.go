@@ -3,7 +3,9 @@ package command
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -14,24 +16,28 @@ import (
 func keyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "key", Aliases: []string{"keys"}, Usage: "make and manage the callers' keys", UsageText: "headway key create|list|set|revoke",
-		Description: "Keys of the file are listed too; they are changed in the file.\n\nExample:\n   headway key create ci --models small",
+		Description: "Keys of the file are listed too; they are changed in the file. Every change is in headway audit.\n\n" +
+			"Example:\n   headway key create ci --models small --budget-per-day 5",
 		Subcommands: []*cli.Command{
 			{
 				Name: "create", Usage: "make a key and show it, once", UsageText: "headway key create [NAME] [flags]",
 				Description: "Prints the key alone on the last line. It is kept as a hash, so nobody can show it again.\n\n" +
-					"Example:\n   headway key create ci --models small,large --expires 2027-01-31",
+					"A budget is for a UTC day, a UTC week from Monday, or a calendar month in UTC; 0 is nothing at all. A call sets\n" +
+					"aside the most that it can cost, and gets 402 where that does not fit what is left.\n\n" +
+					"Example:\n   headway key create ci --models small,large --budget-per-month 20 --max-parallel 10 --expires 2027-01-31",
 				Flags:  serverFlags(append(keyFlags(), &cli.StringFlag{Name: "name", Usage: "the `NAME` it has in lists"}, jsonFlag())...),
 				Action: createKey,
 			},
 			{
 				Name: "list", Aliases: []string{"ls"}, Usage: "list the keys and what each has spent", UsageText: "headway key list [--json]",
-				Description: "Example:\n   headway key list",
-				Flags:       serverFlags(jsonFlag()),
-				Action:      onServer(nil, listKeys),
+				Description: "LEFT is what is left of each budget, which begins anew at the start of the UTC day under RENEWS; what calls under\n" +
+					"way have set aside is not left.\n\nExample:\n   headway key list",
+				Flags:  serverFlags(jsonFlag()),
+				Action: onServer(nil, listKeys),
 			},
 			{
 				Name: "set", Usage: "change a key", UsageText: "headway key set ID|NAME [flags]",
-				Description: "Changes what is named; an empty value takes it away.\n\nExample:\n   headway key set ci --models small --owner \"\"",
+				Description: "Changes what is named; an empty value takes it away.\n\nExample:\n   headway key set ci --models small --budget-per-day 2.50 --owner \"\"",
 				Flags:       serverFlags(append(keyFlags(), &cli.StringFlag{Name: "name", Usage: "the `NAME` it has in lists"}, jsonFlag())...),
 				Action:      onServer([]string{"ID|NAME"}, setKey),
 			},
@@ -53,8 +59,14 @@ func keyFlags() []cli.Flag {
 		&cli.StringFlag{Name: "block-models", Usage: "`MODELS` that it may not use"},
 		&cli.StringFlag{Name: "price-cap-input", Usage: "refuse it offers above this input rate, in `USD` per million tokens"},
 		&cli.StringFlag{Name: "price-cap-output", Usage: "likewise for the output rate, in `USD`"},
-		&cli.StringFlag{Name: "strategy", Usage: "its `STRATEGY`, instead of routing.strategy"},
+		&cli.StringFlag{Name: "strategy", Usage: "its `STRATEGY`, instead of routing.strategy: a built-in one or a script's name"},
 		&cli.StringFlag{Name: "time-value", Usage: "what an hour of waiting is worth to it, in `USD`"},
+		&cli.StringFlag{Name: "requests-per-minute", Usage: "at most `N` calls in any 60 seconds"},
+		&cli.StringFlag{Name: "tokens-per-minute", Usage: "at most `N` input and output tokens in any 60 seconds"},
+		&cli.StringFlag{Name: "max-parallel", Usage: "at most `N` calls at once"},
+		&cli.StringFlag{Name: "budget-per-day", Usage: "what it may spend in a UTC day, in `USD`"},
+		&cli.StringFlag{Name: "budget-per-week", Usage: "what it may spend in a UTC week from Monday, in `USD`"},
+		&cli.StringFlag{Name: "budget-per-month", Usage: "what it may spend in a calendar month, in `USD`"},
 		&cli.StringFlag{Name: "owner", Usage: "the `OWNER` it belongs to: that owner's offers do not serve it"},
 		&cli.BoolFlag{Name: "serve-own", Usage: "let the owner's own offers serve it"},
 		&cli.StringFlag{Name: "expires", Usage: "when it stops working: a `DATE` or a time like 2027-01-31T12:00:00Z"},
@@ -91,6 +103,16 @@ func keyFields(c *cli.Context) (map[string]any, error) {
 	text("time-value", "time_value_usd_per_hour", word)
 	text("owner", "owner", word)
 	text("expires", "expires_at", word)
+	for _, period := range [...]string{"day", "week", "month"} {
+		text("budget-per-"+period, "budget_usd_per_"+period, word)
+	}
+	for _, flag := range [...]string{"requests-per-minute", "tokens-per-minute", "max-parallel"} {
+		n, err := strconv.ParseInt(c.String(flag), 10, 64)
+		if c.String(flag) != "" && err != nil {
+			return nil, wrongUsage(fmt.Sprintf("--%s: %q is no whole number", flag, c.String(flag)), "write it like --"+flag+" 60")
+		}
+		text(flag, strings.ReplaceAll(flag, "-", "_"), func(string) any { return n })
+	}
 	if c.IsSet("serve-own") {
 		fields["serve_own"] = c.Bool("serve-own")
 	}
@@ -167,7 +189,7 @@ func listKeys(ctx context.Context, c *cli.Context, s *control.Client, _ []string
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, keys)
 	}
-	t := table{head: []string{"ID", "NAME", "STATE", ">SPENT", "MODELS", "OWNER", "EXPIRES", "FROM"}, empty: "there are no keys; headway key create makes one"}
+	t := table{head: []string{"ID", "NAME", "STATE", ">SPENT", "LEFT", "RENEWS", "MODELS", "OWNER", "EXPIRES", "FROM"}, empty: "there are no keys; headway key create makes one"}
 	for _, k := range keys.Items {
 		from := "admin"
 		if k.FromFile {
@@ -177,10 +199,25 @@ func listKeys(ctx context.Context, c *cli.Context, s *control.Client, _ []string
 		if len(k.Models) > 0 {
 			models = joined(k.Models)
 		}
-		t.add(string(k.ID), k.Name, k.State, "$"+k.Spend.String(), models, k.Owner, when(k.ExpiresAt), from)
+		left, renews := budgets(k.Budget)
+		t.add(string(k.ID), k.Name, k.State, "$"+k.Spend.String(), left, renews, models, k.Owner, when(k.ExpiresAt), from)
 	}
 	t.write(c.App.Writer)
 	return nil
+}
+
+// budgets are what is left of each budget and when each renews, in one cell each.
+func budgets(list []control.Budget) (left, renews string) {
+	var lefts, days []string
+	for _, b := range list {
+		word := "$" + b.Left.String()
+		if b.Over.OK {
+			word = "over by $" + b.Over.V.String()
+		}
+		lefts = append(lefts, word+" of $"+b.Limit.String()+" a "+b.Period)
+		days = append(days, b.Renews.UTC().Format(time.DateOnly))
+	}
+	return strings.Join(lefts, ", "), strings.Join(days, ", ")
 }
 
 func joined[T ~string](names []T) string {

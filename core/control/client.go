@@ -248,6 +248,11 @@ func (c *Client) Apply(ctx context.Context, name string, text []byte) (v Applied
 	return v, err
 }
 
+// Audit lists changes; query is that of GET audit.
+func (c *Client) Audit(ctx context.Context, query url.Values) (List[Entry], error) {
+	return get[List[Entry]](ctx, c, "audit", query)
+}
+
 // Status says how the server is.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	return get[Status](ctx, c, "status", nil)

@@ -88,7 +88,7 @@ type Parts struct {
 	Board      *measure.Board
 	Accounts   *ledger.Accounts
 	Prober     *gateway.Prober // nil: no probes are made
-	Scripts    Scripts // nil: there are none
+	Scripts    Scripts         // nil: there are none
 	Parse      Parse
 	Version    string
 }
