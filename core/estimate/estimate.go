@@ -6,6 +6,8 @@
 package estimate
 
 import (
+	"sync"
+
 	"headway/core"
 )
 
@@ -19,48 +21,121 @@ const (
 func Tokens(bytes int) int64 { return (int64(max(bytes, 0)) + bytesPerToken - 1) / bytesPerToken }
 
 // Estimator knows what was learnt. It is told of every receipt (core.Recorder).
-// Its methods may be called concurrently.
+// Its methods may be called concurrently; Read and what it gives take no lock that
+// Record holds for longer than an entry of a map takes.
 type Estimator struct {
-	clock core.Clock
+	clock   core.Clock
+	prompts *prompts
+	outputs *outputs
+
+	mu sync.Mutex // held by Record and Changed
 }
 
-// New reads what an earlier Estimator left in the vault.
+// New reads what an earlier Estimator left in the vault. It fails where the vault
+// does (the vault's error) and where a record cannot be read (core.Unavailable).
 func New(clock core.Clock, vault core.Vault) (*Estimator, error) {
-	return &Estimator{clock: clock}, nil
+	e := &Estimator{clock: clock, prompts: newPrompts(), outputs: newOutputs()}
+	if err := e.load(vault); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // Record learns from one receipt.
-func (e *Estimator) Record(*core.Receipt) {}
+func (e *Estimator) Record(r *core.Receipt) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.prompts.learn(r)
+	e.outputs.learn(r)
+}
 
 // Changed gives the records that changed since it was last asked.
-func (e *Estimator) Changed() []core.Record { return nil }
+func (e *Estimator) Changed() []core.Record {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.changed()
+}
 
 // Reading is what is known of one job, for all offers that may take it. It is
 // used by one call.
 type Reading struct {
-	job *core.Job
+	job   *core.Job
+	from  *Estimator // nil: no history
+	key   core.KeyID
+	units units
+	class class
+	last  need // what was asked last: the offers of a call are of one model, but the Auto Router's
 }
 
-// Read looks at a job's prompt, once for all offers. It takes microseconds.
-func (e *Estimator) Read(job *core.Job, key core.KeyID) *Reading { return Plain(job) }
+// need is what a job is likely to need of a model.
+type need struct {
+	known          bool
+	model          core.Model
+	prompt, output int64
+}
+
+// Read looks at a job's prompt, once for all offers. It takes microseconds: some 20
+// for a prompt of any size.
+func (e *Estimator) Read(job *core.Job, key core.KeyID) *Reading {
+	r := &Reading{job: job, from: e, key: key}
+	r.units, r.class = read(job)
+	return r
+}
 
 // Plain is a reading without history.
 func Plain(job *core.Job) *Reading { return &Reading{job: job} }
 
+// Describe notes in a receipt what the prompt was made of, in numbers: what is to
+// be learnt from it once the provider's own count is beside them.
+func (r *Reading) Describe(a *core.Annex) {
+	if r.from == nil {
+		return
+	}
+	n := len(r.units)
+	for n > 0 && r.units[n-1] < 0.5 {
+		n--
+	}
+	a.PromptClass, a.PromptUnits = classNames[r.class], make([]int64, n)
+	for i := range n {
+		a.PromptUnits[i] = int64(r.units[i] + 0.5)
+	}
+}
+
 // Prompt is how many tokens the prompt has for a model.
-func (r *Reading) Prompt(core.Model) int64 { return Tokens(r.job.PromptBytes) }
+func (r *Reading) Prompt(m core.Model) int64 { return r.need(m).prompt }
+
+// need is what the job is likely to need of a model.
+func (r *Reading) need(m core.Model) *need {
+	if r.last.known && r.last.model == m {
+		return &r.last
+	}
+	n := need{known: true, model: m, prompt: Tokens(r.job.PromptBytes), output: usualOutput}
+	if r.from != nil {
+		if s := r.from.prompts.of(m); s != nil {
+			n.prompt = s.tokens(&r.units, r.class)
+		}
+		if r.job.Operation.Generates() {
+			if v, ok := r.from.outputs.expected(r.key, m); ok {
+				n.output = v
+			}
+		}
+	}
+	r.last = n
+	return &r.last
+}
 
 // At is what the job needs at an offer: the prompt, of it what is likely to be
 // read from the cache there; the output that is likely, at most what was asked for
 // and what the offer writes; none where the operation writes none. MaxOutput is
 // the maximum that was asked for, else the offer's own, else the expected output.
 func (r *Reading) At(offer *core.Offer) core.Estimate {
-	est := core.Estimate{Fresh: r.Prompt(offer.Model)}
+	need := r.need(offer.Model)
+	est := core.Estimate{Fresh: need.prompt}
 	if !r.job.Operation.Generates() {
 		return est
 	}
 	own := offer.Limits.MaxOutput
-	est.Output = max(min(r.job.MaxOutput.Or(usualOutput), own.Or(usualOutput), usualOutput), 0)
+	est.Output = max(min(r.job.MaxOutput.Or(need.output), own.Or(need.output), need.output), 0)
 	est.MaxOutput = max(r.job.MaxOutput.Or(own.Or(est.Output)), est.Output)
 	return est
 }

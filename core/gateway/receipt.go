@@ -30,6 +30,7 @@ func (c *call) receipt() *core.Receipt {
 			PromptBytes: c.job.PromptBytes,
 		},
 	}
+	c.reading.Describe(&r.Annex)
 	if c.key != nil {
 		r.Key, r.Owner = c.key.ID, c.key.Owner
 		if r.Group == "" {

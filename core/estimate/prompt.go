@@ -1,0 +1,140 @@
+package estimate
+
+import (
+	"sync/atomic"
+
+	"headway/core"
+)
+
+// mostModels is of how many models the tokenizers are kept, about 1.5 KB each; the
+// one that nobody used for longest goes.
+const mostModels = 1000
+
+// everyOne are the weights that are the usual ones.
+var everyOne = func() (w weights) {
+	for i := range w {
+		w[i] = 1
+	}
+	return w
+}()
+
+// prompts is what was learnt of the tokenizers of all models. Readers take no
+// lock: they load pointers.
+type prompts struct {
+	models atomic.Pointer[map[core.Model]*tokenizer] // replaced whole where a model comes or goes
+	all    tokenizer
+
+	// What follows is the recorder's.
+	clock uint64 // counts calls
+	dirty map[core.Model]bool
+	gone  map[core.Model]bool
+}
+
+// tokenizer is what was learnt of one model's.
+type tokenizer struct {
+	ready atomic.Pointer[solved] // nil: nothing
+
+	// What follows is the recorder's.
+	fit  fit
+	used uint64
+}
+
+func newPrompts() *prompts {
+	p := &prompts{dirty: map[core.Model]bool{}, gone: map[core.Model]bool{}}
+	p.models.Store(&map[core.Model]*tokenizer{})
+	return p
+}
+
+// of is what estimates for a model are made with: its own fit, else that of all
+// models, else nil.
+func (p *prompts) of(m core.Model) *solved {
+	if t := (*p.models.Load())[m]; t != nil {
+		return t.ready.Load()
+	}
+	return p.all.ready.Load()
+}
+
+// learn takes a receipt's count.
+func (p *prompts) learn(r *core.Receipt) {
+	u, c, ok := learnable(r)
+	if !ok {
+		return
+	}
+	tokens := float64(r.Usage.Input())
+	t := (*p.models.Load())[r.Model]
+	if t == nil {
+		t = p.begin()
+	}
+	if !t.fit.learn(&u, c, tokens) {
+		return
+	}
+	if p.all.fit.learn(&u, c, tokens) {
+		p.all.publish(&everyOne)
+	}
+	p.clock++
+	t.used = p.clock
+	t.publish(&p.all.fit.ready.w)
+	p.add(r.Model, t)
+	p.dirty[r.Model] = true
+}
+
+// begin is a model that nothing is known of: what all others have in common is
+// where it starts.
+func (p *prompts) begin() *tokenizer {
+	t := &tokenizer{}
+	if p.all.fit.ready == (solved{}) {
+		p.all.fit.solve(&everyOne)
+	}
+	t.fit.solve(&p.all.fit.ready.w)
+	return t
+}
+
+func (t *tokenizer) publish(start *weights) {
+	t.fit.solve(start)
+	ready := t.fit.ready
+	t.ready.Store(&ready)
+}
+
+// add makes a model known; where there are too many another one goes.
+func (p *prompts) add(m core.Model, t *tokenizer) {
+	models := *p.models.Load()
+	if models[m] == t {
+		return
+	}
+	next := make(map[core.Model]*tokenizer, len(models)+1)
+	var oldest core.Model
+	for name, other := range models {
+		next[name] = other
+		if o := next[oldest]; o == nil || other.used < o.used {
+			oldest = name
+		}
+	}
+	if len(next) >= mostModels {
+		delete(next, oldest)
+		delete(p.dirty, oldest)
+		p.gone[oldest] = true
+	}
+	next[m] = t
+	delete(p.gone, m)
+	p.models.Store(&next)
+}
+
+// learnable is what a receipt says of its model's tokenizer: the units of the
+// prompt, beside a count of the provider's own of that prompt and no more.
+func learnable(r *core.Receipt) (u units, c class, ok bool) {
+	if r.Outcome != core.Settled || r.Kind == core.KindTest || r.UsageFrom != core.FromProvider || r.Model == "" || r.Usage.Input() <= 0 ||
+		r.Timing.FreshInputTokens.OK { // server-run tools read more than the prompt
+		return u, c, false
+	}
+	c, ok = parseClass(r.PromptClass)
+	if !ok || len(r.PromptUnits) == 0 || len(r.PromptUnits) > len(u) {
+		return u, c, false
+	}
+	for i, n := range r.PromptUnits {
+		if n < 0 {
+			return u, c, false
+		}
+		u[i] = float64(n)
+	}
+	return u, c, true
+}
