@@ -179,8 +179,9 @@ func (d *Desk) recordFile(changes []fileChange) error {
 
 // takeBack undoes what recordFile wrote.
 func (d *Desk) takeBack(changes []fileChange, start auditLog) {
-	for done := 0; done < len(changes); {
-		var puts, deletes []core.Record
+	end, err := endRecord(start.last, start.number)
+	for done := 0; done < len(changes) && err == nil; {
+		puts, deletes := []core.Record{end}, []core.Record(nil)
 		for size := 0; done < len(changes) && len(puts)+len(deletes) < 2*mostChanges && size < mostChangeBytes; done++ {
 			c := &changes[done]
 			deletes = append(deletes, core.Record{Kind: vaultAudit, Name: string(c.entry.ID)})
@@ -192,13 +193,9 @@ func (d *Desk) takeBack(changes []fileChange, start auditLog) {
 			}
 			size += 2*len(c.name) + 100
 		}
-		if err := d.Vault.Write(puts, deletes); err != nil {
-			d.Log.Error("the audit log has entries of a file that is not in force", "error", err)
-			break
-		}
+		err = d.Vault.Write(puts, deletes)
 	}
-	if err := d.audit.ends(); err != nil {
-		d.Log.Error("the audit log cannot be read", "error", err)
-		*d.audit = start
+	if err = errors.Join(err, d.audit.ends()); err != nil {
+		d.Log.Error("the audit log has entries of a file that is not in force", "error", err)
 	}
 }

@@ -65,29 +65,41 @@ func openAudit(v core.Vault, clock core.Clock) (*auditLog, error) {
 	return l, l.ends()
 }
 
+// auditEnd is what the vault keeps of the newest entry, which may be removed.
+type auditEnd struct {
+	Last   core.CallID `json:"last"`
+	Number int64       `json:"number"`
+}
+
+const auditEndName = "1"
+
 // ends finds the oldest and the newest entry.
 func (l *auditLog) ends() error {
-	l.last, l.number, l.oldest, l.first = "", 0, "", 1
-	for _, newest := range [...]bool{true, false} {
-		var e Entry
+	value, err := l.vault.Get(vaultAuditEnd, auditEndName)
+	var end auditEnd
+	if err == nil && value != nil {
+		err = json.Unmarshal(value, &end)
+	}
+	oldest := Entry{Number: end.Number + 1} // where there is none
+	if err == nil {
 		var bad error
-		err := l.vault.Scan(vaultAudit, "", "", newest, func(_ string, value []byte) bool {
-			bad = json.Unmarshal(value, &e)
+		err = l.vault.Scan(vaultAudit, "", "", false, func(_ string, value []byte) bool {
+			bad = json.Unmarshal(value, &oldest)
 			return false
 		})
-		if err := errors.Join(err, bad); err != nil {
-			return fmt.Errorf("the audit log cannot be read: %w", err)
-		}
-		if e.ID == "" {
-			return nil
-		}
-		if newest {
-			l.last, l.number = e.ID, e.Number
-		} else {
-			l.oldest, l.first = e.ID, e.Number
-		}
+		err = errors.Join(err, bad)
 	}
+	if err != nil {
+		return fmt.Errorf("the audit log cannot be read: %w", err)
+	}
+	l.last, l.number, l.oldest, l.first = end.Last, end.Number, oldest.ID, oldest.Number
 	return nil
+}
+
+// endRecord is what the vault keeps of the newest entry.
+func endRecord(last core.CallID, number int64) (core.Record, error) {
+	value, err := json.Marshal(auditEnd{last, number})
+	return core.Record{Kind: vaultAuditEnd, Name: auditEndName, Value: value}, err
 }
 
 // write makes changes durable together with their entries: all of it or nothing.
@@ -104,6 +116,11 @@ func (l *auditLog) write(puts, deletes []core.Record, entries ...Entry) error {
 		}
 		puts = append(puts, core.Record{Kind: vaultAudit, Name: string(last), Value: value})
 	}
+	end, err := endRecord(last, number)
+	if err != nil {
+		return err
+	}
+	puts = append(puts, end)
 	old, err := l.old(number, now)
 	if err != nil {
 		return err

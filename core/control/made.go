@@ -18,6 +18,7 @@ const (
 	vaultPause    = "pause"    // of an offer, by an operator
 	vaultPepper   = "pepper"   // by which a wrong pepper is told
 	vaultAudit    = "audit"    // Entry, by its id
+	vaultAuditEnd = "audit-end"
 	vaultApplied  = "applied"  // object of the last file, by its thing
 )
 

@@ -67,6 +67,22 @@ type rig struct {
 	gateway  *gateway.Gateway
 	desk     *control.Desk
 	stop     func()
+	onWrite  func() error // what a write into the vault says before it is made
+}
+
+// vault is the rig's store, whose Write can be made to fail.
+type vault struct {
+	core.Vault
+	r *rig
+}
+
+func (v vault) Write(puts, deletes []core.Record) error {
+	if v.r.onWrite != nil {
+		if err := v.r.onWrite(); err != nil {
+			return err
+		}
+	}
+	return v.Vault.Write(puts, deletes)
 }
 
 func newRig(t *testing.T) *rig {
@@ -149,7 +165,7 @@ func (r *rig) open() error {
 	r.gateway = gateway.New(gateway.Parts{Clock: r.clock, Log: log, Adapters: adapters.All(), Keys: keys, Book: r.store, Board: board, Estimator: estimator, Accounts: accounts,
 		Dialer: transports, Metrics: gateway.NewMetrics()})
 	r.desk, err = control.NewDesk(control.Parts{Clock: r.clock, Log: log, Gateway: r.gateway, Keys: keys, Pepper: &secrets.Pepper,
-		AdminToken: core.NewSecret(adminToken), Vault: r.store, Book: r.store, Board: board, Accounts: accounts, Parse: command.Parsers(r.path), Version: "test"})
+		AdminToken: core.NewSecret(adminToken), Vault: vault{r.store, r}, Book: r.store, Board: board, Accounts: accounts, Parse: command.Parsers(r.path), Version: "test"})
 	if err != nil {
 		return err
 	}

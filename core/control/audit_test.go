@@ -1,0 +1,459 @@
+package control_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"headway/core"
+	"headway/core/control"
+)
+
+// told is what an entry says, on one line.
+func told(e map[string]any) string {
+	side := func(name string) string {
+		if e[name] == nil {
+			return "-"
+		}
+		text, _ := json.Marshal(e[name])
+		return string(text)
+	}
+	who := fmt.Sprint(e["who"])
+	if e["via"] != nil {
+		who += "/" + fmt.Sprint(e["via"])
+	}
+	return fmt.Sprintf("%s %s %s %s > %s", who, e["action"], e["target"], side("before"), side("after"))
+}
+
+// since gives the entries behind a number, the oldest first, and the newest number.
+func (r *rig) since(number float64) (list []map[string]any, newest float64) {
+	r.t.Helper()
+	all := r.items("audit?limit=1000")
+	slices.Reverse(all)
+	for i, e := range all {
+		if e["number"] != float64(i+1) {
+			r.t.Errorf("entry %d has the number %v", i+1, e["number"])
+		}
+		if e["number"].(float64) > number {
+			list = append(list, e)
+		}
+	}
+	return list, float64(len(all))
+}
+
+// Every admin call that changes something leaves one entry, with what was before
+// and after; what is refused, or changes nothing, leaves none.
+func TestEveryChangeIsInTheAuditLog(t *testing.T) {
+	r := newRig(t)
+	_, at := r.since(0)
+	const canary = "canary-of-a-provider"
+	provider := func(secret, price string) string {
+		return r.fill(`{"id": "made", "format": "openai", "base_url": "UPSTREAM/v1", "allow_private": true, "api_key": "` + secret + `",
+			"headers": {"X-Team": "` + secret + `-2"}, "offers": [{"model": "small", "input_usd_per_mtok": "` + price + `", "output_usd_per_mtok": "2"}]}`)
+	}
+	offer := func(model string) string {
+		return `{"provider": "made", "model": "` + model + `", "input_usd_per_mtok": 1, "output_usd_per_mtok": "2", "labels": {"a": "b"}}`
+	}
+	const offerText = `"include_usage":"auto","input_usd_per_mtok":"1","labels":{"a":"b"},"model":"large","output_usd_per_mtok":"2","provider":"made","upstream_model":"large"}`
+	providerText := func(price string) string {
+		return r.fill(`{"allow_private":true,"api_key":"***","base_url":"UPSTREAM/v1","format":"openai","headers":{"X-Team":"***"},"id":"made",` +
+			`"offers":{"made/small":{"id":"made/small","include_usage":"auto","input_usd_per_mtok":"` + price + `","model":"small","output_usd_per_mtok":"2","provider":"made","upstream_model":"small"}}}`)
+	}
+	step := func(method, path, body, want string) map[string]any {
+		t.Helper()
+		v := r.must(method, path, body)
+		list, newest := r.since(at)
+		at = newest
+		got := make([]string, len(list))
+		for i, e := range list {
+			got[i] = told(e)
+		}
+		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || got[0] != "socket "+want) {
+			t.Errorf("%s %s leaves\n%s\nwant\nsocket %s", method, path, strings.Join(got, "\n"), want)
+		}
+		return v
+	}
+	refused := func(method, path, body string, status int) {
+		t.Helper()
+		r.refused(method, path, body, status, "")
+		if list, _ := r.since(at); len(list) > 0 {
+			t.Errorf("%s %s %s, which is refused, leaves %s", method, path, body, told(list[0]))
+		}
+	}
+
+	step("POST", "providers", provider(canary, "1"), `provider.create made - > `+providerText("1"))
+	step("PUT", "providers/made", provider(canary, "1"), "")
+	step("PUT", "providers/made", provider(canary, "1.5"), `provider.replace made {"offers":{"made/small":{"input_usd_per_mtok":"1"}}} > {"offers":{"made/small":{"input_usd_per_mtok":"1.5"}}}`)
+	step("PUT", "providers/made", provider(canary+"-new", "1.5"), `provider.replace made {"api_key":"***","headers":{"X-Team":"***"}} > {"api_key":"***","headers":{"X-Team":"***"}}`)
+	step("POST", "offers", offer("large"), `offer.create made/large - > {"id":"made/large",`+offerText)
+	step("POST", "offers/made%2Flarge/pause", "", `offer.pause made/large {"state":"active"} > {"paused_by":"operator","state":"paused"}`)
+	step("POST", "offers/made%2Flarge/pause", "", "")
+	step("POST", "offers/made%2Flarge/resume", "", `offer.resume made/large {"paused_by":"operator","state":"paused"} > {"state":"active"}`)
+	step("POST", "offers/made%2Flarge/resume", "", "")
+	step("POST", "offers/fast%2Fsmall/test", "", "")
+	refused("POST", "providers", provider(canary, "1"), 409)
+	refused("PUT", "providers/other", provider(canary, "1"), 400)
+	refused("PUT", "providers/fast", strings.Replace(provider(canary, "1"), `"made"`, `"fast"`, 1), 409)
+	refused("POST", "offers", offer("large"), 409)
+	refused("POST", "offers", `{}`, 400)
+	refused("POST", "offers/none/pause", "", 404)
+	refused("DELETE", "offers/fast%2Fsmall", "", 409)
+	refused("DELETE", "providers/made", "", 409)
+	step("DELETE", "offers/made%2Flarge", "", `offer.delete made/large {"id":"made/large",`+offerText+` > -`)
+	step("DELETE", "providers/made", "", `provider.delete made `+providerText("1.5")+` > -`)
+
+	k := r.must("POST", "keys", `{"name": "agent", "key": "canary-of-a-caller", "budget_usd_per_day": 1.5, "max_parallel": 3, "strategy": "cheapest"}`)
+	id := k["id"].(string)
+	list, newest := r.since(at)
+	if at = newest; len(list) != 1 || list[0]["name"] != "agent" || told(list[0]) != `socket key.create `+id+
+		` - > {"budget_usd_per_day":"1.5","max_parallel":3,"name":"agent","serve_own":false,"strategy":"cheapest"}` {
+		t.Errorf("a key that was made leaves %v", list)
+	}
+	step("PATCH", "keys/"+id, `{"budget_usd_per_day": "2", "requests_per_minute": 60, "max_parallel": null}`,
+		`key.set `+id+` {"budget_usd_per_day":"1.5","max_parallel":3} > {"budget_usd_per_day":"2","requests_per_minute":60}`)
+	step("POST", "keys/"+id, `{"budget_usd_per_day": 2}`, "")
+	step("POST", "keys/"+id, `{"name": "other"}`, `key.set `+id+` {"name":"agent"} > {"name":"other"}`)
+	refused("PATCH", "keys/"+id, `{"max_parallel": 0}`, 400)
+	refused("PATCH", "keys/"+id, `{"strategy": "none"}`, 400)
+	refused("POST", "keys", `{"name": "x", "strategy": "none"}`, 400)
+	refused("POST", "keys", `{"name": "x", "key": "canary-of-a-caller"}`, 409)
+	refused("DELETE", "keys/ci", "", 409)
+	step("POST", "keys/"+id+"/revoke", "", `key.revoke `+id+` {"state":"active"} > {"state":"revoked"}`)
+	step("DELETE", "keys/"+id, "", "")
+	step("POST", "apply", "", "")
+	refused("POST", "apply", "listen: nowhere", 400)
+
+	r.restart() // no part of it is lost, and nothing is told twice
+	if list, _ := r.since(at); len(list) > 0 {
+		t.Errorf("a restart leaves %s", told(list[0]))
+	}
+
+	// Who it was, over the server's own address.
+	if status, _ := serve(r.desk.Handler(), "POST", "/admin/v1/keys", `{"name": "k"}`, "Bearer "+adminToken); status != http.StatusCreated {
+		t.Fatalf("status %d", status)
+	}
+	if list, _ := r.since(at); len(list) != 1 || list[0]["who"] != "admin token" {
+		t.Errorf("it leaves %v", list)
+	}
+	r.must("POST", "keys", `{"name": "k"}`)
+	if e := r.items("audit?limit=1")[0]; e["who"] != "socket" {
+		t.Errorf("it is by %v", e["who"])
+	}
+
+	// No secret is in an entry, nor, but where it is sealed or hashed, in the store.
+	_, text := serve(r.desk.Local(), "GET", "/admin/v1/audit?limit=1000", "", "")
+	secrets := []string{canary, "canary-of-a-caller", "file-secret-1", clientKey, adminToken, k["id"].(string) + "_"}
+	for _, s := range secrets {
+		if strings.Contains(text, s) {
+			t.Errorf("the audit log shows %s", s)
+		}
+	}
+	for _, kind := range []string{"audit", "applied"} {
+		n := 0
+		err := r.store.All(kind, func(name string, value []byte) bool {
+			n++
+			for _, s := range secrets {
+				if bytes.Contains(value, []byte(s)) {
+					t.Errorf("record %s of kind %s holds %s: %s", name, kind, s, value)
+				}
+			}
+			return true
+		})
+		if err != nil || n == 0 {
+			t.Errorf("%d records of kind %s, %v", n, kind, err)
+		}
+	}
+	r.stop()
+	err := filepath.WalkDir(filepath.Join(r.dir, "data"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == "admin-token" || d.Type()&fs.ModeType != 0 {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, s := range secrets[:4] {
+			if bytes.Contains(text, []byte(s)) {
+				t.Errorf("%s holds %s", path, s)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	r.start()
+}
+
+// What a file changes is told thing by thing, also what changed while no server ran.
+func TestFilesInTheAuditLog(t *testing.T) {
+	r := newRig(t)
+	var at float64
+	check := func(what string, want ...string) {
+		t.Helper()
+		list, newest := r.since(at)
+		at = newest
+		var got []string
+		for _, e := range list {
+			got = append(got, told(e))
+			if e["file"] != r.path {
+				t.Errorf("%s: an entry names the file %v", what, e["file"])
+			}
+		}
+		if text, whole := strings.Join(got, "\n"), strings.Join(want, "\n"); text != whole {
+			t.Errorf("%s leaves\n%s\nwant\n%s", what, text, whole)
+		}
+	}
+	provider := func(id, rest string) string {
+		return r.fill(`file/start provider.create ` + id + ` - > {` + rest + `"base_url":"UPSTREAM/v1","format":"openai","id":"` + id + `"`)
+	}
+	offer := func(id, model, in, out, rest, more string) string {
+		return `file/start offer.create ` + id + `/` + model + ` - > {` + rest + `"id":"` + id + `/` + model + `","include_usage":"auto","input_usd_per_mtok":"` + in +
+			`","model":"` + model + `","output_usd_per_mtok":"` + out + `","provider":"` + id + `","upstream_model":"` + model + `"}`
+	}
+	check("the first start",
+		provider("fast", `"api_key":"***",`)+`,"region":"eu"}`, provider("slow", "")+`}`,
+		offer("fast", "large", "3", "6.5", "", ""), offer("fast", "small", "1", "2", `"aliases":["tiny"],"capacity":64,`, ""), offer("slow", "small", "2", "4", "", ""),
+		`file/start key.create ci - > {"key":"***","models":["small"],"name":"ci","serve_own":false}`)
+	r.restart()
+	r.desk.Reload()
+	r.must("POST", "apply", "")
+	check("a start and a reload without a change")
+
+	next := strings.NewReplacer(`"6.5"`, `"7"`, clientKey, "another-key-of-this-test", "models: [small]", "models: [small], budget_usd_per_week: 9",
+		"file-secret-1", "file-secret-2").Replace(file) + "routing: {strategy: balanced}\ncors: [\"https://a.example\"]\n"
+	r.write(next)
+	r.desk.Reload()
+	changed := func(via string) []string {
+		return []string{
+			`file/` + via + ` config.apply cors {} > {"cors":["https://a.example"]}`,
+			`file/` + via + ` config.apply routing {"strategy":"price-and-wait"} > {"strategy":"balanced"}`,
+			`file/` + via + ` provider.replace fast {"api_key":"***"} > {"api_key":"***"}`,
+			`file/` + via + ` offer.set fast/large {"output_usd_per_mtok":"6.5"} > {"output_usd_per_mtok":"7"}`,
+			`file/` + via + ` key.set ci {"key":"***","models":["small"]} > {"budget_usd_per_week":"9","key":"***"}`,
+		}
+	}
+	want := changed("SIGHUP")
+	want[4] = `file/SIGHUP key.set ci {"key":"***"} > {"budget_usd_per_week":"9","key":"***"}`
+	check("a reload", want...)
+
+	r.write(strings.Replace(next, "id: slow", "id: quick", 1) + "\nslow: {headers: 1x}\n")
+	r.desk.Reload()
+	check("a reload of a bad file")
+
+	// Back again while no server runs, and one provider less.
+	r.stop()
+	r.write(file[:strings.Index(file, "  - id: slow")] + file[strings.Index(file, "keys:"):])
+	r.start()
+	check("a start after an edit",
+		`file/start config.apply cors {"cors":["https://a.example"]} > {}`,
+		`file/start config.apply routing {"strategy":"balanced"} > {"strategy":"price-and-wait"}`,
+		`file/start provider.replace fast {"api_key":"***"} > {"api_key":"***"}`,
+		r.fill(`file/start provider.delete slow {"base_url":"UPSTREAM/v1","format":"openai","id":"slow"} > -`),
+		`file/start offer.set fast/large {"output_usd_per_mtok":"7"} > {"output_usd_per_mtok":"6.5"}`,
+		strings.Replace(offer("slow", "small", "2", "4", "", ""), "create slow/small - > ", "delete slow/small ", 1)+` > -`,
+		`file/start key.set ci {"budget_usd_per_week":"9","key":"***"} > {"key":"***"}`)
+
+	// A text that is posted, by whoever posts it.
+	other := filepath.Join(r.dir, "other.yaml")
+	if status, text := serve(r.desk.Handler(), "POST", "/admin/v1/apply?name="+other, "limits: {drain: 5s}", "Bearer "+adminToken); status != http.StatusOK {
+		t.Fatal(text)
+	}
+	list, _ := r.since(at)
+	if len(list) != 5 || list[0]["file"] != other || told(list[0]) != `file/admin token config.apply limits {"drain":"1m"} > {"drain":"5s"}` ||
+		told(list[4]) != `file/admin token key.delete ci {"key":"***","models":["small"],"name":"ci","serve_own":false} > -` {
+		t.Errorf("a posted text leaves %v", list)
+	}
+}
+
+// The log is read a page at a time and by what it says.
+func TestTheAuditLogIsRead(t *testing.T) {
+	r := newRig(t)
+	r.now = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC) // a clock that stands
+	r.restart()
+	var want []string
+	for i := range 7 {
+		if i == 5 {
+			r.now = r.now.Add(-time.Hour) // or goes back
+		}
+		want = append([]string{fmt.Sprint("k", i)}, want...)
+		r.must("POST", "keys", fmt.Sprintf(`{"name": "k%d"}`, i))
+	}
+	names := func(query string) (got []string) {
+		t.Helper()
+		for pages := 0; ; pages++ {
+			page := r.must("GET", "audit?action=key.create&"+query, "")
+			for _, e := range page["items"].([]any) {
+				if e := e.(map[string]any); e["via"] == nil {
+					got = append(got, e["name"].(string))
+				}
+			}
+			next, more := page["next"].(string)
+			if !more || pages > 20 {
+				return got
+			}
+			query = strings.SplitN(query, "&next", 2)[0] + "&next=" + next
+		}
+	}
+	for _, query := range []string{"limit=1", "limit=2", "limit=3", "limit=7", "limit=50"} {
+		if got := names(query); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	if got := names("limit=2&target=k3"); !slices.Equal(got, []string{"k3"}) {
+		t.Errorf("by its name: %v", got)
+	}
+	if got := names("since=2026-11-30T11:30:00Z"); !slices.Equal(got, []string{"k4", "k3", "k2", "k1", "k0"}) {
+		t.Errorf("since: %v", got)
+	}
+	if got := names("since=2026-11-30T13:00:00Z"); got != nil {
+		t.Errorf("since later: %v", got)
+	}
+	id := r.items("audit?limit=1")[0]["target"].(string)
+	if got := names("target=" + id); !slices.Equal(got, []string{"k6"}) {
+		t.Errorf("by its id: %v", got)
+	}
+	r.refused("GET", "audit?next=nonsense", "", 400, "next")
+	r.refused("GET", "audit?since=nonsense", "", 400, "since")
+	r.refused("GET", "audit?who=me", "", 400, "who")
+}
+
+// A change whose entry cannot be written does not happen.
+func TestAChangeThatCannotBeToldDoesNotHappen(t *testing.T) {
+	r := newRig(t)
+	k := r.must("POST", "keys", `{"name": "k"}`)
+	r.must("POST", "providers", r.fill(posted))
+	_, at := r.since(0)
+	r.onWrite = func() error { return errors.New("the disk is full") }
+	for _, c := range [][3]string{
+		{"POST", "keys", `{"name": "x"}`}, {"PATCH", "keys/" + k["id"].(string), `{"owner": "me"}`}, {"DELETE", "keys/" + k["id"].(string), ""},
+		{"POST", "offers/fast%2Fsmall/pause", ""}, {"DELETE", "providers/posted", ""}, {"POST", "apply", "limits: {drain: 5s}"},
+	} {
+		if status, v := r.admin(c[0], c[1], c[2]); status != 503 && status != 500 {
+			t.Errorf("%s %s: status %d %v", c[0], c[1], status, v)
+		}
+	}
+	r.onWrite = nil
+	if list, _ := r.since(at); len(list) > 0 {
+		t.Errorf("there are %v", list)
+	}
+	check := func() {
+		t.Helper()
+		if v := r.item("keys", k["id"].(string)); v["state"] != "active" || v["owner"] != nil {
+			t.Errorf("the key is %v", v)
+		}
+		if len(r.items("keys")) != 2 || r.item("providers", "posted") == nil || r.item("offers", "fast/small")["state"] != "active" {
+			t.Error("something changed")
+		}
+	}
+	check()
+	r.restart()
+	check()
+}
+
+// A file with more changes than one write takes is told whole, or not at all.
+func TestManyChangesOfAFile(t *testing.T) {
+	r := newRig(t)
+	_, at := r.since(0)
+	var text strings.Builder
+	text.WriteString(file)
+	const many = 900
+	for i := range many {
+		fmt.Fprintf(&text, "  - {name: k%d, key: the-key-with-number-%d, labels: {long: %s}}\n", i, i, strings.Repeat("x", 200))
+	}
+	r.write(text.String())
+	writes := 0
+	r.onWrite = func() error {
+		if writes++; writes == 3 {
+			return errors.New("the disk is full")
+		}
+		return nil
+	}
+	if status, _ := r.admin("POST", "apply", ""); status/100 != 5 {
+		t.Errorf("status %d", status)
+	}
+	r.onWrite = nil
+	if list, newest := r.since(at); len(list) > 0 || newest != at || len(r.items("keys?limit=1000")) != 1 {
+		t.Errorf("%d entries of a file that is not in force", len(list))
+	}
+	r.must("POST", "apply", "")
+	page := r.must("GET", "audit?limit=1000&action=key.create", "")
+	if n := len(page["items"].([]any)); n != many+1 || len(r.items("keys?limit=1000")) != many+1 {
+		t.Errorf("%d entries", n)
+	}
+	r.must("POST", "apply", "")
+	r.restart()
+	if v := r.items("audit?limit=1")[0]; v["number"] != at+many {
+		t.Errorf("the newest is %v", v)
+	}
+}
+
+// Old entries go: those beyond the most that are kept, and those that are too old.
+func TestTheAuditLogIsBounded(t *testing.T) {
+	r := newRig(t)
+	r.now = time.Now()
+	r.must("POST", "keys", `{"name": "old"}`)
+	r.now = r.now.Add(control.AuditAge - time.Hour)
+	r.must("POST", "keys", `{"name": "new"}`)
+	count := func() (n int) {
+		t.Helper()
+		if err := r.store.All("audit", func(string, []byte) bool { n++; return true }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := count(); n != 8 {
+		t.Fatalf("%d entries", n)
+	}
+	r.now = r.now.Add(2 * time.Hour)
+	r.must("POST", "keys", `{"name": "newest"}`)
+	if n, first := count(), r.items("audit"); n != 2 || len(first) != 2 || first[0]["number"] != 9.0 {
+		t.Errorf("%d entries, %v", n, first)
+	}
+	r.now = r.now.Add(2 * control.AuditAge)
+	r.restart() // which changes nothing, and Run removes what is too old
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.desk.Run(ctx) }()
+	for tick := time.NewTicker(time.Millisecond); count() > 0 && t.Context().Err() == nil; <-tick.C {
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	r.must("POST", "keys", `{"name": "again"}`)
+	if e := r.items("audit")[0]; e["name"] != "again" || e["number"] != 10.0 {
+		t.Errorf("then %v", e)
+	}
+
+	// By their number: as if as many had been written as are kept.
+	e := map[string]any{}
+	var name core.CallID
+	if err := r.store.All("audit", func(n string, v []byte) bool { name = core.CallID(n); return json.Unmarshal(v, &e) == nil }); err != nil {
+		t.Fatal(err)
+	}
+	e["number"] = e["number"].(float64) - control.AuditEntries + 1
+	text, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := core.NewCallID(r.now.Add(-time.Minute))
+	if err := r.store.Write([]core.Record{{Kind: "audit", Name: string(older), Value: bytes.Replace(text, []byte(name), []byte(older), 1)}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.restart()
+	if count() != 2 {
+		t.Fatalf("%d entries", count())
+	}
+	r.must("POST", "keys", `{"name": "one more"}`)
+	if n := count(); n != 2 || r.items("audit")[1]["name"] != "again" {
+		t.Errorf("%d entries, %v", n, r.items("audit"))
+	}
+}
