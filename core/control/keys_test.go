@@ -1,10 +1,14 @@
 package control_test
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"headway/core"
 )
 
 func TestAKeyIsMadeUsedChangedAndRevoked(t *testing.T) {
@@ -92,5 +96,60 @@ func TestAKeyExpires(t *testing.T) {
 	}
 	if status, _ := r.call(k["key"].(string), "small"); status != http.StatusUnauthorized {
 		t.Errorf("status %d", status)
+	}
+}
+
+// A key's limits are listed as they were set, and its budgets with what is left.
+func TestAKeysLimits(t *testing.T) {
+	r := newRig(t)
+	r.now = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC) // a Wednesday
+	k := r.must("POST", "keys", `{"name": "capped", "requests_per_minute": 60, "tokens_per_minute": 1000000, "max_parallel": 2,
+		"budget_usd_per_day": "1.5", "budget_usd_per_week": 4, "budget_usd_per_month": 0.5}`)
+	id := k["id"].(string)
+	budget := func(v map[string]any) (text []string) {
+		for _, b := range v["budget"].([]any) {
+			b := b.(map[string]any)
+			text = append(text, fmt.Sprint(b["period"], " ", b["limit_usd"], " ", b["spent_usd"], " ", b["reserved_usd"], " ", b["left_usd"], " ", b["over_usd"], " ", b["renews_at"]))
+		}
+		return text
+	}
+	check := func(want ...string) {
+		t.Helper()
+		if got := budget(r.item("keys", id)); !slices.Equal(got, want) {
+			t.Errorf("its budgets are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	if k["requests_per_minute"] != 60.0 || k["tokens_per_minute"] != 1e6 || k["max_parallel"] != 2.0 || k["budget_usd_per_week"] != 4.0 || k["reserved_usd"] != 0.0 {
+		t.Errorf("it is %v", k)
+	}
+	const day, week, month = "2026-11-26T00:00:00Z", "2026-11-30T00:00:00Z", "2026-12-01T00:00:00Z"
+	check("day 1.5 0 0 1.5 <nil> "+day, "week 4 0 0 4 <nil> "+week, "month 0.5 0 0 0.5 <nil> "+month)
+	// A charge as its receipt leaves it, above the month's budget.
+	r.keep(&core.Receipt{Key: core.KeyID(id), Model: "small", At: r.now, Charge: core.Some(core.USD * 3 / 4)})
+	check("day 1.5 0.75 0 0.75 <nil> "+day, "week 4 0.75 0 3.25 <nil> "+week, "month 0.5 0.75 0 0 0.25 "+month)
+	if status, _ := r.call(k["key"].(string), "small"); status != http.StatusPaymentRequired {
+		t.Errorf("a call above the budget has status %d", status)
+	}
+	r.restart()
+	check("day 1.5 0.75 0 0.75 <nil> "+day, "week 4 0.75 0 3.25 <nil> "+week, "month 0.5 0.75 0 0 0.25 "+month)
+	r.now = r.now.Add(24 * time.Hour)
+	check("day 1.5 0 0 1.5 <nil> 2026-11-27T00:00:00Z", "week 4 0.75 0 3.25 <nil> "+week, "month 0.5 0.75 0 0 0.25 "+month)
+
+	v := r.must("PATCH", "keys/"+id, `{"budget_usd_per_week": null, "budget_usd_per_month": 1, "budget_usd_per_day": 0, "max_parallel": null}`)
+	if v["max_parallel"] != nil || v["requests_per_minute"] != 60.0 || len(v["budget"].([]any)) != 2 || v["spend_usd"] != 0.75 {
+		t.Errorf("changed, it is %v", v)
+	}
+	check("day 0 0 0 0 <nil> 2026-11-27T00:00:00Z", "month 1 0.75 0 0.25 <nil> "+month)
+	r.restart()
+	check("day 0 0 0 0 <nil> 2026-11-27T00:00:00Z", "month 1 0.75 0 0.25 <nil> "+month)
+	if v := r.item("keys", "ci"); v["budget"] != nil || v["reserved_usd"] != 0.0 {
+		t.Errorf("a key without limits is %v", v)
+	}
+	r.refused("PATCH", "keys/"+id, `{"budget_usd_per_day": -1}`, 400, "keys.budget_usd_per_day: -1 is negative")
+	r.refused("POST", "keys", `{"name": "x", "tokens_per_minute": 0}`, 400, "keys.tokens_per_minute: 0 is less than 1")
+	r.write(strings.Replace(file, "models: [small]", "models: [small], budget_usd_per_day: 2", 1))
+	r.must("POST", "apply", "")
+	if v := r.item("keys", "ci"); len(v["budget"].([]any)) != 1 || v["budget_usd_per_day"] != 2.0 {
+		t.Errorf("of the file it is %v", v)
 	}
 }
