@@ -124,17 +124,12 @@ func (r *request) schema() {
 }
 
 func (r *messagesRequest) outputConfig() *core.Error {
-	for r.object(); ; {
-		key, ok := r.key()
-		if !ok {
-			return nil
-		}
+	for key := range r.each {
 		if string(key) == "format" && r.peek() == '{' {
 			r.schema()
-		} else {
-			r.skip()
 		}
 	}
+	return nil
 }
 
 // messages consumes the list of messages.
@@ -160,11 +155,7 @@ func (r *messagesRequest) messages() *core.Error {
 // message consumes one message, whose brace is behind it.
 func (r *messagesRequest) message(i int) *core.Error {
 	var role, content bool
-	for {
-		key, ok := r.key()
-		if !ok {
-			break
-		}
+	for key := range r.rest {
 		switch string(key) {
 		case "role":
 			raw, ok := r.text()
@@ -178,8 +169,6 @@ func (r *messagesRequest) message(i int) *core.Error {
 				return r.wrong(blockPath(fmt.Sprintf("messages[%d].content", i), j, field), must)
 			}
 			content = true
-		default:
-			r.skip()
 		}
 	}
 	switch {
@@ -227,11 +216,7 @@ func (r *messagesRequest) content() (j int, field, must string) {
 // where it has no type.
 func (r *messagesRequest) block() bool {
 	var kind []byte
-	for r.object(); ; {
-		key, ok := r.key()
-		if !ok {
-			break
-		}
+	for key := range r.each {
 		switch string(key) {
 		case "type":
 			kind = r.written()
@@ -291,11 +276,7 @@ func (r *messagesRequest) source() {
 	}
 	before, noted := r.job.PromptBytes, len(*r.noted())
 	text := false
-	for r.object(); ; {
-		key, ok := r.key()
-		if !ok {
-			break
-		}
+	for key := range r.each {
 		switch string(key) {
 		case "type":
 			switch string(r.written()) {
@@ -306,8 +287,6 @@ func (r *messagesRequest) source() {
 			r.prose()
 		case "content":
 			r.inner()
-		default:
-			r.skip()
 		}
 	}
 	if !text {

@@ -18,7 +18,7 @@ type givenBlock struct {
 
 // block consumes one content block.
 func (d *messagesDecoder) block() (b givenBlock) {
-	d.words(func(key []byte) {
+	for key := range d.given {
 		switch string(key) {
 		case "type":
 			b.kind = textOf(&d.cursor)
@@ -57,20 +57,15 @@ func (d *messagesDecoder) block() (b givenBlock) {
 		case "citations":
 			// What is to be pointed at; a list is what an answer pointed at.
 			if d.peek() != '{' {
-				d.skip()
-				return
+				continue
 			}
-			d.words(func(key []byte) {
+			for key := range d.given {
 				if string(key) == "enabled" {
 					d.extra("citations.enabled")
-				} else {
-					d.skip()
 				}
-			})
-		default:
-			d.skip()
+			}
 		}
-	})
+	}
 	return b
 }
 
@@ -180,7 +175,7 @@ func (d *messagesDecoder) source(b *givenBlock, at string) (m core.Media, inside
 	var kind []byte
 	var data, content core.JSON
 	sub := messagesDecoder{cursor: walk(b.source), out: d.out}
-	sub.words(func(key []byte) {
+	for key := range sub.given {
 		switch string(key) {
 		case "type":
 			kind = textOf(&sub.cursor)
@@ -192,10 +187,8 @@ func (d *messagesDecoder) source(b *givenBlock, at string) (m core.Media, inside
 			m.URL = sub.str()
 		case "content":
 			content = sub.value()
-		default:
-			sub.skip()
 		}
-	})
+	}
 	switch string(kind) {
 	case "base64":
 		if len(data) < 2 || data[0] != '"' {

@@ -48,11 +48,7 @@ func shownThinking(c *core.Content) core.Shown {
 
 func (d *messagesDecoder) request() error {
 	var autoCache string
-	for d.object(); ; {
-		key, ok := d.key()
-		if !ok {
-			break
-		}
+	for key := range d.each {
 		if d.null() {
 			continue
 		}
@@ -210,48 +206,30 @@ func (d *messagesDecoder) yes() bool {
 	return v
 }
 
-// words consumes an object and gives each member's name to field, which consumes
-// its value unless it is null; any other value is skipped.
-func (d *messagesDecoder) words(field func(key []byte)) {
-	if !d.object() {
-		d.skip()
-		return
-	}
-	for {
-		key, ok := d.key()
-		if !ok {
-			return
-		}
-		if !d.null() {
-			field(key)
-		}
-	}
-}
-
 // cache consumes a cache_control: "5m", "1h" or "".
 func (d *messagesDecoder) cache() string {
 	if d.null() {
 		return ""
 	}
 	ttl := "5m"
-	d.words(func(key []byte) {
+	for key := range d.given {
 		if string(textOf(&d.cursor)) == "1h" && string(key) == "ttl" {
 			ttl = "1h"
 		}
-	})
+	}
 	d.out.Fields[core.AskCache] = "cache_control"
 	return ttl
 }
 
 func (d *messagesDecoder) metadata() {
-	d.words(func(key []byte) {
+	for key := range d.given {
 		field := "metadata." + string(key)
 		if s := d.str(); s != nil && field == "metadata.user_id" {
 			d.out.User, d.out.Fields[core.AskUser] = s, field
 		} else {
 			d.other(field, false)
 		}
-	})
+	}
 }
 
 // thinking consumes what is asked of the model's thinking. Adaptive thinking
@@ -259,7 +237,7 @@ func (d *messagesDecoder) metadata() {
 func (d *messagesDecoder) thinking() {
 	var kind, display string
 	var budget core.Opt[int64]
-	d.words(func(key []byte) {
+	for key := range d.given {
 		switch string(key) {
 		case "type":
 			kind = d.word()
@@ -269,10 +247,8 @@ func (d *messagesDecoder) thinking() {
 			if n, ok := d.integer(); ok && n > 0 {
 				budget = core.Some(n)
 			}
-		default:
-			d.skip()
 		}
-	})
+	}
 	wish := &d.out.Reasoning
 	switch kind {
 	case "enabled":
@@ -289,7 +265,7 @@ func (d *messagesDecoder) thinking() {
 
 func (d *messagesDecoder) outputConfig() {
 	wish := &d.out.Reasoning
-	d.words(func(key []byte) {
+	for key := range d.given {
 		field := "output_config." + string(key)
 		switch string(key) {
 		case "format":
@@ -311,21 +287,19 @@ func (d *messagesDecoder) outputConfig() {
 			d.skip()
 			d.other(field, false)
 		}
-	})
+	}
 }
 
 func (d *messagesDecoder) answerForm(field string) {
 	form := &d.out.Answer
-	d.words(func(key []byte) {
+	for key := range d.given {
 		switch string(key) {
 		case "schema":
 			form.JSON, form.Schema, form.Strict = true, d.value(), core.Some(true)
 		case "name":
 			form.Name = d.str()
-		default:
-			d.skip()
 		}
-	})
+	}
 	d.out.Fields[core.AskAnswer] = field
 }
 
@@ -354,7 +328,7 @@ func (d *messagesDecoder) tool(i int) bool {
 	}
 	t := core.Tool{At: "tools[" + strconv.Itoa(i) + "]"}
 	var kind string
-	d.words(func(key []byte) {
+	for key := range d.given {
 		switch string(key) {
 		case "type":
 			kind = d.word()
@@ -367,7 +341,7 @@ func (d *messagesDecoder) tool(i int) bool {
 		case "strict":
 			if v, ok := d.boolean(); ok {
 				t.Strict = core.Some(v)
-				return
+				continue
 			}
 			d.skip()
 		case "cache_control":
@@ -375,7 +349,7 @@ func (d *messagesDecoder) tool(i int) bool {
 		default: // defer_loading, input_examples, …: how, not what
 			d.extra("tools[]." + string(key))
 		}
-	})
+	}
 	switch {
 	case kind == "" || kind == "custom":
 		d.out.Tools = append(d.out.Tools, t)
@@ -392,7 +366,7 @@ func (d *messagesDecoder) toolChoice() error {
 	c := d.out
 	var kind string
 	var tool core.Quoted
-	d.words(func(key []byte) {
+	for key := range d.given {
 		switch string(key) {
 		case "type":
 			kind = d.word()
@@ -402,10 +376,8 @@ func (d *messagesDecoder) toolChoice() error {
 			if d.yes() {
 				c.OneTool, c.Fields[core.AskOneTool] = true, "tool_choice.disable_parallel_tool_use"
 			}
-		default:
-			d.skip()
 		}
-	})
+	}
 	switch kind {
 	case "auto":
 		c.ToolChoice.Mode = core.ChoiceAuto
@@ -440,16 +412,14 @@ func (d *messagesDecoder) messages() error {
 		m := core.Message{At: at}
 		var role []byte
 		var err error
-		d.words(func(key []byte) {
+		for key := range d.given {
 			switch {
 			case string(key) == "role":
 				role = textOf(&d.cursor)
 			case string(key) == "content" && err == nil:
 				m.Parts, err = d.content(at + ".content")
-			default:
-				d.skip()
 			}
-		})
+		}
 		if err != nil {
 			return err
 		}

@@ -20,15 +20,7 @@ func (p *messagesPart) server() bool {
 }
 
 func (p *messagesPart) read(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "type":
 			p.kind = textOf(c)
@@ -46,8 +38,6 @@ func (p *messagesPart) read(c *cursor) {
 			p.data = textOf(c)
 		case "input":
 			p.input = c.value()
-		default:
-			c.skip()
 		}
 	}
 }
@@ -131,11 +121,7 @@ func (r *messagesReader) WholeEvents(body []byte) ([]core.Event, error) {
 	if !c.object() {
 		return nil, errors.New("the answer is not a JSON object")
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.rest {
 		switch string(key) {
 		case "id":
 			id = textOf(&c)
@@ -151,7 +137,6 @@ func (r *messagesReader) WholeEvents(body []byte) ([]core.Event, error) {
 			explained = e.explained
 		case "content":
 			if !c.array() {
-				c.skip()
 				continue
 			}
 			for c.element() {
@@ -159,8 +144,6 @@ func (r *messagesReader) WholeEvents(body []byte) ([]core.Event, error) {
 				p.read(&c)
 				parts = append(parts, p)
 			}
-		default:
-			c.skip()
 		}
 	}
 	if c.end() != nil {

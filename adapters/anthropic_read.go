@@ -199,21 +199,14 @@ func (e *messagesEvent) read(c *cursor) bool {
 	if !c.object() {
 		return false
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return true
-		}
+	for key := range c.rest {
 		switch string(key) {
 		case "type":
 			e.kind = eventKind(c)
 		case "delta":
 			e.readDelta(c)
 		case "index":
-			var ok bool
-			if e.index, ok = c.number(); !ok {
-				c.skip()
-			}
+			e.index, _ = c.number()
 		case "content_block":
 			e.block.read(c)
 		case "message":
@@ -237,19 +230,14 @@ func (e *messagesEvent) read(c *cursor) bool {
 			if e.failure {
 				c.skip()
 			}
-		default:
-			c.skip()
 		}
 	}
+	return true
 }
 
 // readMessage reads the message inside of message_start, which has no content yet.
 func (e *messagesEvent) readMessage(c *cursor) {
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "usage":
 			e.usage.read(c)
@@ -257,8 +245,6 @@ func (e *messagesEvent) readMessage(c *cursor) {
 			e.id = textOf(c)
 		case "model":
 			e.model = textOf(c)
-		default:
-			c.skip()
 		}
 	}
 }
@@ -284,15 +270,7 @@ func eventKind(c *cursor) int {
 }
 
 func (e *messagesEvent) readDelta(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "type":
 			switch string(textOf(c)) {
@@ -319,26 +297,14 @@ func (e *messagesEvent) readDelta(c *cursor) {
 			e.stopText = quotedOf(c)
 		case "stop_details":
 			e.readDetails(c)
-		default:
-			c.skip()
 		}
 	}
 }
 
 func (e *messagesEvent) readDetails(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		if string(key) == "explanation" {
 			e.explained = textOf(c)
-		} else {
-			c.skip()
 		}
 	}
 }
@@ -355,11 +321,7 @@ func (e *messagesEvent) readContent(c *cursor) {
 			continue
 		}
 		thinking, signed := false, false
-		for {
-			key, ok := c.key()
-			if !ok {
-				break
-			}
+		for key := range c.rest {
 			switch string(key) {
 			case "type":
 				thinking = string(textOf(c)) == "thinking"
@@ -370,8 +332,6 @@ func (e *messagesEvent) readContent(c *cursor) {
 				e.said += textLen(textOf(c))
 			case "input":
 				e.said += len(c.value())
-			default:
-				c.skip()
 			}
 		}
 		if thinking && !signed && c.err == nil {

@@ -15,16 +15,11 @@ func inputSchema(schema core.JSON) core.JSON {
 		return core.JSON(`{"type":"object","properties":{}}`)
 	}
 	empty := true
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.rest {
 		if string(key) == "type" {
 			return schema
 		}
 		empty = false
-		c.skip()
 	}
 	if empty {
 		return core.JSON(`{"type":"object"}`)
@@ -63,11 +58,7 @@ func (w *closedWriter) schema(c *cursor) {
 	var description core.Quoted
 	var unenforced []byte
 	object, choice := false, false
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.rest {
 		switch name := string(key); name {
 		case "type":
 			v := c.value()
@@ -88,7 +79,6 @@ func (w *closedWriter) schema(c *cursor) {
 		case "anyOf", "oneOf":
 			if choice { // one of each: the API has no form for both
 				w.loose = true
-				c.skip()
 				continue
 			}
 			choice = true
@@ -145,11 +135,7 @@ func (w *closedWriter) named(c *cursor) {
 		return
 	}
 	w.open('{')
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.rest {
 		if n := len(w.b); w.b[n-1] != '{' {
 			w.b = append(w.b, ',')
 		}

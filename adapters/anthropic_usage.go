@@ -11,15 +11,7 @@ type messagesUsage struct {
 }
 
 func (u *messagesUsage) read(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "input_tokens":
 			u.input = c.tokens()
@@ -31,22 +23,12 @@ func (u *messagesUsage) read(c *cursor) {
 			u.output = c.tokens()
 		case "cache_creation", "output_tokens_details", "server_tool_use":
 			u.readDetails(c, string(key) == "server_tool_use")
-		default:
-			c.skip()
 		}
 	}
 }
 
 func (u *messagesUsage) readDetails(c *cursor, tools bool) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch {
 		case tools:
 			u.inner = c.tokens().V > 0 || u.inner
@@ -56,8 +38,6 @@ func (u *messagesUsage) readDetails(c *cursor, tools bool) {
 			u.write1h = c.tokens()
 		case string(key) == "thinking_tokens":
 			u.reasoning = c.tokens()
-		default:
-			c.skip()
 		}
 	}
 }

@@ -238,15 +238,9 @@ func (r *bedrockReader) Read(f *core.Frame) core.Mark {
 func (r *bedrockReader) unpack(data []byte) bool {
 	var packed []byte
 	c := walk(data)
-	for open := c.object(); open; {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.each {
 		if string(key) == "bytes" {
 			packed = textOf(&c)
-		} else {
-			c.skip()
 		}
 	}
 	if c.end() != nil || len(packed) == 0 {
@@ -271,13 +265,8 @@ func messagesName(event []byte) string {
 	if !c.object() {
 		return ""
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return ""
-		}
+	for key := range c.rest {
 		if string(key) != "type" {
-			c.skip()
 			continue
 		}
 		switch name := textOf(&c); string(name) {
@@ -290,6 +279,7 @@ func messagesName(event []byte) string {
 			return string(name)
 		}
 	}
+	return ""
 }
 
 // ReadWhole looks at an unstreamed message as Anthropic's, or at a count of
@@ -300,15 +290,9 @@ func (r *bedrockReader) ReadWhole(body []byte) error {
 	}
 	c := walk(body)
 	count := core.Opt[int64]{}
-	for open := c.object(); open; {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.each {
 		if string(key) == "inputTokens" {
 			count = c.tokens()
-		} else {
-			c.skip()
 		}
 	}
 	if c.end() != nil || !count.OK {

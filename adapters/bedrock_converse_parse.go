@@ -27,53 +27,33 @@ type converseUsage struct {
 	input, read, write, write1h, output core.Opt[int64]
 }
 
-// members walks an object and gives each member to field, which consumes its
-// value; anything else is consumed and gives false.
-func (c *cursor) members(field func(key []byte)) bool {
-	if !c.object() {
-		c.skip()
-		return false
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return true
-		}
-		field(key)
-	}
-}
-
 func (m *converseMessage) read(c *cursor) bool {
 	if c.peek() != '{' {
 		return false
 	}
-	return c.members(func(key []byte) {
+	for key := range c.each {
 		switch string(key) {
 		case "start", "delta":
 			m.block.read(c)
 		case "output":
-			c.members(func(key []byte) {
+			for key := range c.each {
 				if string(key) == "message" {
 					m.message(c)
-				} else {
-					c.skip()
 				}
-			})
+			}
 		case "stopReason":
 			m.stop = textOf(c)
 		case "usage":
 			m.usage.readFrom(c)
-		default:
-			c.skip()
 		}
-	})
+	}
+	return true
 }
 
 func (m *converseMessage) message(c *cursor) {
-	c.members(func(key []byte) {
+	for key := range c.each {
 		if string(key) != "content" || !c.array() {
-			c.skip()
-			return
+			continue
 		}
 		m.content = true
 		for c.element() {
@@ -83,11 +63,11 @@ func (m *converseMessage) message(c *cursor) {
 				m.whole(&b)
 			}
 		}
-	})
+	}
 }
 
 func (b *converseBlock) read(c *cursor) {
-	c.members(func(key []byte) {
+	for key := range c.each {
 		switch string(key) {
 		case "text":
 			b.text = textOf(c)
@@ -100,16 +80,14 @@ func (b *converseBlock) read(c *cursor) {
 			c.skip()
 		case "citationsContent":
 			b.readCited(c)
-		default:
-			c.skip()
 		}
-	})
+	}
 }
 
 // readReasoning reads a piece of reasoning, or a whole block of it, which has
 // text and signature one level deeper.
 func (b *converseBlock) readReasoning(c *cursor) {
-	c.members(func(key []byte) {
+	for key := range c.each {
 		switch string(key) {
 		case "reasoningText":
 			b.readReasoning(c)
@@ -119,14 +97,12 @@ func (b *converseBlock) readReasoning(c *cursor) {
 			b.signature = textOf(c)
 		case "redactedContent":
 			b.redacted = textOf(c)
-		default:
-			c.skip()
 		}
-	})
+	}
 }
 
 func (b *converseBlock) readTool(c *cursor) {
-	c.members(func(key []byte) {
+	for key := range c.each {
 		switch string(key) {
 		case "toolUseId":
 			b.id = textOf(c)
@@ -141,34 +117,29 @@ func (b *converseBlock) readTool(c *cursor) {
 			} else {
 				b.input = c.value()
 			}
-		default:
-			c.skip()
 		}
-	})
+	}
 }
 
 // readCited reads text that has its sources beside it.
 func (b *converseBlock) readCited(c *cursor) {
-	c.members(func(key []byte) {
+	for key := range c.each {
 		if string(key) != "content" || !c.array() {
-			c.skip()
-			return
+			continue
 		}
 		for c.element() {
-			c.members(func(key []byte) {
+			for key := range c.each {
 				if string(key) == "text" {
 					b.text = append(b.text[:len(b.text):len(b.text)], textOf(c)...)
-				} else {
-					c.skip()
 				}
-			})
+			}
 		}
-	})
+	}
 }
 
 // readFrom reads the figures; some have two names.
 func (u *converseUsage) readFrom(c *cursor) {
-	c.members(func(key []byte) {
+	for key := range c.each {
 		switch string(key) {
 		case "inputTokens":
 			u.input = c.tokens()
@@ -180,10 +151,8 @@ func (u *converseUsage) readFrom(c *cursor) {
 			u.write = c.tokens()
 		case "cacheDetails":
 			u.readDetails(c)
-		default:
-			c.skip()
 		}
-	})
+	}
 	if u.write1h.V > u.write.V { // a part cannot be more than the whole
 		u.write1h = core.Opt[int64]{}
 	}
@@ -198,16 +167,14 @@ func (u *converseUsage) readDetails(c *cursor) {
 	for c.element() {
 		var tokens core.Opt[int64]
 		var life string
-		c.members(func(key []byte) {
+		for key := range c.each {
 			switch string(key) {
 			case "inputTokens":
 				tokens = c.tokens()
 			case "ttl":
 				life = c.word()
-			default:
-				c.skip()
 			}
-		})
+		}
 		if life == "1h" && tokens.OK {
 			u.write1h = core.Some(u.write1h.V + tokens.V)
 		}

@@ -147,11 +147,7 @@ func modelsIn(body []byte, model string) (edits []edit) {
 	c := walk(body)
 	var request func()
 	request = func() {
-		for c.object(); ; {
-			key, ok := c.key()
-			if !ok {
-				return
-			}
+		for key := range c.each {
 			switch name, _ := googleField(key); {
 			case name == "model" && c.peek() == '"':
 				from := c.i
@@ -167,8 +163,6 @@ func modelsIn(body []byte, model string) (edits []edit) {
 				for c.array(); c.element(); {
 					request()
 				}
-			default:
-				c.skip()
 			}
 		}
 	}

@@ -87,11 +87,7 @@ func (d *googleDecoder) fields(at string, field func(name string)) {
 	if !d.object() {
 		d.wrong(at, "must be an object")
 	}
-	for {
-		key, ok := d.key()
-		if !ok {
-			return
-		}
+	for key := range d.rest {
 		if !d.null() {
 			field(camel(key))
 		}

@@ -40,15 +40,11 @@ func (r *googleReader) happened(data []byte, whole bool) ([]core.Event, error) {
 	}
 	var id, model []byte
 	c := walk(data)
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	c.object()
+	for key := range c.rest {
 		switch string(key) {
 		case "candidates":
 			if !c.array() {
-				c.skip()
 				continue
 			}
 			for c.element() {
@@ -67,8 +63,6 @@ func (r *googleReader) happened(data []byte, whole bool) ([]core.Event, error) {
 			if !c.null() {
 				return nil, nil // Read has told of it
 			}
-		default:
-			c.skip()
 		}
 	}
 	if err := c.end(); err != nil {
@@ -102,11 +96,7 @@ func (r *googleReader) candidate(c *cursor, whole bool) {
 	}
 	var content, finish, message []byte
 	var index int64
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.rest {
 		switch string(key) {
 		case "content":
 			content = c.value()
@@ -115,11 +105,10 @@ func (r *googleReader) candidate(c *cursor, whole bool) {
 		case "finishMessage":
 			message = textOf(c)
 		case "index":
+			var ok bool
 			if index, ok = c.integer(); !ok {
 				return
 			}
-		default:
-			c.skip()
 		}
 	}
 	v := r.voice(index)
@@ -167,13 +156,8 @@ func googleFinish(reason string, tools bool) core.Finish {
 
 func (r *googleReader) contentEvents(v *googleVoice, content []byte) {
 	c := walk(content)
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		if string(key) != "parts" || !c.array() {
-			c.skip()
 			continue
 		}
 		for c.element() {
@@ -192,18 +176,12 @@ func (r *googleReader) partEvents(v *googleVoice, c *cursor) {
 	var text, call []byte
 	var seal core.Quoted
 	thought, other := false, false
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.rest {
 		switch string(key) {
 		case "text":
 			text = textOf(c)
 		case "thought":
-			if thought, ok = c.boolean(); !ok {
-				c.skip()
-			}
+			thought, _ = c.boolean()
 		case "thoughtSignature":
 			if v := c.value(); len(v) > 2 && v[0] == '"' {
 				seal = core.Quoted(v)
@@ -244,11 +222,8 @@ func (r *googleReader) callEvents(v *googleVoice, call []byte) {
 	var id, name, args, pieces []byte
 	goesOn := false
 	c := walk(call)
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	c.object()
+	for key := range c.rest {
 		switch string(key) {
 		case "id":
 			id = textOf(&c)
@@ -259,11 +234,7 @@ func (r *googleReader) callEvents(v *googleVoice, call []byte) {
 		case "partialArgs":
 			pieces = c.value()
 		case "willContinue":
-			if goesOn, ok = c.boolean(); !ok {
-				c.skip()
-			}
-		default:
-			c.skip()
+			goesOn, _ = c.boolean()
 		}
 	}
 	if c.err != nil {

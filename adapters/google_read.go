@@ -154,16 +154,11 @@ func (e *googleResponse) read(c *cursor) bool {
 	if !c.object() {
 		return false
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return true
-		}
+	for key := range c.rest {
 		switch string(key) {
 		case "candidates":
 			e.response = true
 			if !c.array() {
-				c.skip()
 				continue
 			}
 			for c.element() {
@@ -185,22 +180,13 @@ func (e *googleResponse) read(c *cursor) bool {
 				e.failure = true
 				c.skip()
 			}
-		default:
-			c.skip()
 		}
 	}
+	return true
 }
 
 func (e *googleResponse) candidate(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "finishReason":
 			if reason := textOf(c); len(reason) > 0 {
@@ -211,25 +197,17 @@ func (e *googleResponse) candidate(c *cursor) {
 			}
 		case "content":
 			if !c.object() {
-				c.skip()
 				continue
 			}
 			e.content(c)
-		default:
-			c.skip()
 		}
 	}
 }
 
 // content walks a content, whose brace is behind it.
 func (e *googleResponse) content(c *cursor) {
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.rest {
 		if string(key) != "parts" || !c.array() {
-			c.skip()
 			continue
 		}
 		for c.element() {
@@ -241,17 +219,9 @@ func (e *googleResponse) content(c *cursor) {
 // part walks one part. Code that ran, its results and files are no output by
 // SPEC §3.
 func (e *googleResponse) part(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
 	var text []byte
 	thought := false
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "text":
 			text = textOf(c)
@@ -268,8 +238,6 @@ func (e *googleResponse) part(c *cursor) {
 				e.mark |= core.MarkTool
 				e.bytes += len(call)
 			}
-		default:
-			c.skip()
 		}
 	}
 	switch {
@@ -284,17 +252,8 @@ func (e *googleResponse) part(c *cursor) {
 }
 
 func (e *googleResponse) feedback(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		if string(key) != "blockReason" {
-			c.skip()
 			continue
 		}
 		if e.blocked = textOf(c); len(e.blocked) > 0 {
@@ -311,15 +270,7 @@ type googleUsage struct {
 }
 
 func (u *googleUsage) read(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "promptTokenCount":
 			u.prompt = c.tokens()
@@ -333,8 +284,6 @@ func (u *googleUsage) read(c *cursor) {
 			u.thoughts = c.tokens()
 		case "totalTokenCount":
 			u.total = c.tokens()
-		default:
-			c.skip()
 		}
 	}
 }

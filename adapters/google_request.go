@@ -67,17 +67,12 @@ func (r *googleRequest) top() *core.Error {
 // fields consumes the members of a request whose brace is behind it; path names
 // the request where it is inside of another.
 func (r *googleRequest) fields(path string) (seen []string, err *core.Error) {
-	for {
-		key, ok := r.key()
-		if !ok {
-			return seen, nil
-		}
+	for key := range r.rest {
 		name, err := googleField(key)
 		if err != nil {
 			return nil, err
 		}
 		if name == "" {
-			r.skip()
 			continue
 		}
 		if slices.Contains(seen, name) {
@@ -89,6 +84,7 @@ func (r *googleRequest) fields(path string) (seen []string, err *core.Error) {
 			return nil, err
 		}
 	}
+	return seen, nil
 }
 
 // field consumes the value of one known field.
@@ -188,11 +184,7 @@ func (r *googleRequest) content() (field, must string) {
 	if !r.object() {
 		return "", "must be an object"
 	}
-	for {
-		key, ok := r.key()
-		if !ok {
-			return "", ""
-		}
+	for key := range r.rest {
 		switch string(key) {
 		case "role":
 			if r.null() {
@@ -217,19 +209,14 @@ func (r *googleRequest) content() (field, must string) {
 				}
 				r.part()
 			}
-		default:
-			r.skip()
 		}
 	}
+	return "", ""
 }
 
 // part consumes one part and counts what a model reads of it.
 func (r *googleRequest) part() {
-	for r.object(); ; {
-		key, ok := r.key()
-		if !ok {
-			return
-		}
+	for key := range r.each {
 		switch string(key) {
 		case "inlineData", "inline_data", "fileData", "file_data":
 			r.file()
@@ -249,11 +236,7 @@ func (r *googleRequest) response() {
 		r.skip()
 		return
 	}
-	for r.object(); ; {
-		key, ok := r.key()
-		if !ok {
-			return
-		}
+	for key := range r.each {
 		if string(key) != "parts" || r.peek() != '[' {
 			r.prose()
 			continue
@@ -275,11 +258,7 @@ func (r *googleRequest) file() {
 		return
 	}
 	r.job.PromptBytes += mediaBytes
-	for r.object(); ; {
-		key, ok := r.key()
-		if !ok {
-			return
-		}
+	for key := range r.each {
 		switch string(key) {
 		case "mimeType", "mime_type":
 			kind, _, _ := strings.Cut(string(r.written()), "/")
@@ -291,8 +270,6 @@ func (r *googleRequest) file() {
 			default:
 				r.job.Features |= core.FeatureDocuments
 			}
-		default:
-			r.skip()
 		}
 	}
 }
@@ -312,17 +289,12 @@ func (r *googleRequest) config(path string) *core.Error {
 		return r.wrong(path, "must be an object")
 	}
 	var seen uint32
-	for {
-		key, ok := r.key()
-		if !ok {
-			return nil
-		}
+	for key := range r.rest {
 		i := slices.Index(configFields, string(key))
 		if i < 0 || len(key) == 0 {
 			if name := misspelt(key, configFields); name != "" {
 				return core.Field(path+"."+name, "must be spelt so, not %q", key)
 			}
-			r.skip()
 			continue
 		}
 		i %= len(configFields) / 2
@@ -335,6 +307,7 @@ func (r *googleRequest) config(path string) *core.Error {
 			return err
 		}
 	}
+	return nil
 }
 
 // setting consumes the value of one field of generationConfig.

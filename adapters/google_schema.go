@@ -34,18 +34,12 @@ func (g *schemaWriter) schema() {
 	var kind, enum []byte
 	nullable, anyOf := false, 0
 	g.out.open('{')
-	for {
-		key, ok := g.in.key()
-		if !ok {
-			break
-		}
+	for key := range g.in.rest {
 		switch name := camel(key); name {
 		case "type":
 			kind = bytes.ToLower(g.in.value())
 		case "nullable":
-			if nullable, ok = g.in.boolean(); !ok {
-				g.in.skip()
-			}
+			nullable, _ = g.in.boolean()
 		case "enum":
 			enum = g.in.value()
 		case "format":
@@ -130,11 +124,7 @@ func (g *schemaWriter) properties() {
 		return
 	}
 	g.out.open('{')
-	for {
-		key, ok := g.in.key()
-		if !ok {
-			break
-		}
+	for key := range g.in.rest {
 		g.out.key(string(inner(core.Quoted(quote(string(key))))))
 		g.schema()
 	}

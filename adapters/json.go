@@ -96,15 +96,75 @@ func (c *cursor) key() ([]byte, bool) {
 	if !c.next('}') {
 		return nil, false
 	}
-	raw, ok := c.text()
-	if !ok {
-		return nil, c.fail("expected a member name")
+	name, plain := c.plain()
+	if !plain {
+		raw, ok := c.text()
+		if !ok {
+			return nil, c.fail("expected a member name")
+		}
+		name = unescape(raw)
 	}
 	if c.peek() != ':' {
 		return nil, c.fail("expected a colon")
 	}
 	c.i++
-	return unescape(raw), true
+	return name, true
+}
+
+// plain consumes a string that has no escapes, as nearly all names; false where
+// there is none, which is then still there.
+func (c *cursor) plain() ([]byte, bool) {
+	if c.i >= len(c.b) || c.b[c.i] != '"' {
+		return nil, false
+	}
+	rest := c.b[c.i+1:]
+	for n, ch := range rest {
+		if ch == '"' {
+			c.i += n + 2
+			return rest[:n], true
+		}
+		if ch == '\\' || ch < ' ' {
+			break
+		}
+	}
+	return nil, false
+}
+
+// each gives the names of an object's members. A value that the loop leaves
+// unread is passed over, and so is a value that is no object.
+func (c *cursor) each(yield func(name []byte) bool) {
+	if !c.object() {
+		c.skip()
+		return
+	}
+	c.rest(yield)
+}
+
+// rest is each of an object whose brace is behind the cursor.
+func (c *cursor) rest(yield func(name []byte) bool) {
+	for {
+		name, ok := c.key()
+		if !ok {
+			return
+		}
+		c.peek()
+		at := c.i
+		if !yield(name) {
+			return
+		}
+		if c.i == at {
+			c.skip()
+		}
+	}
+}
+
+// given is each without the members that are null.
+func (c *cursor) given(yield func(name []byte) bool) {
+	for name := range c.each {
+		if !c.null() && !yield(name) {
+			return
+		}
+	}
 }
 
 // element tells whether another element follows.

@@ -77,6 +77,36 @@ func TestCursorWalks(t *testing.T) {
 	}
 }
 
+// What a loop over members leaves unread is passed over.
+func TestCursorMembers(t *testing.T) {
+	c := walk([]byte(`[{"a":[1,{"b":2}],"\u0063":null, "d" : "x","e":{"f":{},"g":1},"h":{}},7,{}]`))
+	var got []string
+	for c.array(); c.element(); {
+		for name := range c.given {
+			got = append(got, string(name))
+			if string(name) != "e" {
+				continue
+			}
+			c.object()
+			for name := range c.rest {
+				got = append(got, string(name))
+			}
+		}
+	}
+	if err := c.end(); err != nil {
+		t.Fatal(err)
+	}
+	if s := strings.Join(got, " "); s != "a d e f g h" {
+		t.Errorf("walked %q", s)
+	}
+	c = walk([]byte(`{"a":1 "b":2}`))
+	for range c.each {
+	}
+	if c.end() == nil {
+		t.Error("members without a comma between them are taken")
+	}
+}
+
 func TestCursorDepth(t *testing.T) {
 	c := walk([]byte(strings.Repeat("[", 1<<20)))
 	c.skip()

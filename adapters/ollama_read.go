@@ -196,11 +196,7 @@ func (l *ollamaLine) read(c *cursor) bool {
 	if !c.object() {
 		return false
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return c.err == nil
-		}
+	for key := range c.rest {
 		switch string(key) {
 		case "model":
 			l.model = textOf(c)
@@ -227,19 +223,12 @@ func (l *ollamaLine) read(c *cursor) bool {
 			l.times.field(c, string(key))
 		}
 	}
+	return c.err == nil
 }
 
 func (l *ollamaLine) readMessage(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
 	l.message = true
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "content":
 			l.text = textOf(c)
@@ -247,49 +236,30 @@ func (l *ollamaLine) readMessage(c *cursor) {
 			l.thinking = textOf(c)
 		case "tool_calls":
 			if !c.array() {
-				c.skip()
 				continue
 			}
 			for c.element() {
 				l.readCall(c)
 			}
-		default:
-			c.skip()
 		}
 	}
 }
 
 func (l *ollamaLine) readCall(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
 	var call ollamaCall
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.each {
 		switch {
 		case string(key) == "id":
 			call.id = textOf(c)
 		case string(key) == "function" && c.object():
-			for {
-				key, ok := c.key()
-				if !ok {
-					break
-				}
+			for key := range c.rest {
 				switch string(key) {
 				case "name":
 					call.name = textOf(c)
 				case "arguments":
 					call.arguments = c.value()
-				default:
-					c.skip()
 				}
 			}
-		default:
-			c.skip()
 		}
 	}
 	if len(call.name) > 0 {

@@ -41,11 +41,7 @@ func (d *chatDecoder) body() *core.Error {
 	if !d.object() {
 		return d.wrong("body", "must be a JSON object")
 	}
-	for {
-		key, ok := d.key()
-		if !ok {
-			break
-		}
+	for key := range d.rest {
 		if d.null() {
 			continue
 		}
@@ -240,11 +236,7 @@ func (d *chatDecoder) form() *core.Error {
 		return d.wrong("response_format", "must be an object")
 	}
 	kind, form := "", core.AnswerForm{JSON: true}
-	for {
-		key, ok := d.key()
-		if !ok {
-			break
-		}
+	for key := range d.rest {
 		switch string(key) {
 		case "type":
 			kind = d.word()
@@ -256,8 +248,6 @@ func (d *chatDecoder) form() *core.Error {
 			if err := d.schema(&form); err != nil {
 				return err
 			}
-		default:
-			d.skip()
 		}
 	}
 	switch kind {
@@ -285,11 +275,7 @@ func (d *chatDecoder) schema(form *core.AnswerForm) (err *core.Error) {
 	if !d.object() {
 		return d.wrong(field, "must be an object")
 	}
-	for {
-		key, ok := d.key()
-		if !ok {
-			return nil
-		}
+	for key := range d.rest {
 		switch {
 		case d.null():
 		case string(key) == "name":
@@ -311,6 +297,7 @@ func (d *chatDecoder) schema(form *core.AnswerForm) (err *core.Error) {
 			return err
 		}
 	}
+	return nil
 }
 
 // either consumes true or false.

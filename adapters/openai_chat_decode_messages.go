@@ -48,11 +48,7 @@ type chatTurn struct {
 // read consumes the message, whose brace is behind it.
 func (m *chatTurn) read() (err *core.Error) {
 	d := m.d
-	for {
-		key, ok := d.key()
-		if !ok {
-			return nil
-		}
+	for key := range d.rest {
 		if d.null() {
 			continue
 		}
@@ -92,6 +88,7 @@ func (m *chatTurn) read() (err *core.Error) {
 			return err
 		}
 	}
+	return nil
 }
 
 // extraField consumes the value of a nested field that is known to no other
@@ -191,11 +188,7 @@ func (m *chatTurn) toolCalls() *core.Error {
 func (m *chatTurn) call(place string) (err *core.Error) {
 	d, call := m.d, core.Part{Kind: core.PartToolCall}
 	var seal core.Seal
-	for {
-		key, ok := d.key()
-		if !ok {
-			break
-		}
+	for key := range d.rest {
 		switch string(key) {
 		case "id":
 			call.ID, err = d.quoted(place + ".id")
@@ -244,11 +237,7 @@ func (m *chatTurn) called(call *core.Part, place string) (err *core.Error) {
 	if !d.object() {
 		return d.wrong(place, "must be an object")
 	}
-	for {
-		key, ok := d.key()
-		if !ok {
-			break
-		}
+	for key := range d.rest {
 		switch string(key) {
 		case "name":
 			call.Name, err = d.quoted(place + ".name")

@@ -49,11 +49,7 @@ func (p *chatPart) read() (err *core.Error) {
 	if !d.object() {
 		return d.wrong(p.at(), "must be an object")
 	}
-	for {
-		key, ok := d.key()
-		if !ok {
-			break
-		}
+	for key := range d.rest {
 		if d.null() {
 			continue
 		}
@@ -112,11 +108,7 @@ func (d *chatDecoder) thinking() (all core.Quoted) {
 			d.skip()
 			continue
 		}
-		for {
-			key, ok := d.key()
-			if !ok {
-				break
-			}
+		for key := range d.rest {
 			if raw, ok := d.text(); !ok {
 				d.skip()
 			} else if string(key) == "text" {
@@ -145,11 +137,7 @@ func (p *chatPart) image() *core.Error {
 	if !d.object() {
 		return d.wrong(place, "must be an object")
 	}
-	for {
-		key, ok := d.key()
-		if !ok {
-			break
-		}
+	for key := range d.rest {
 		switch string(key) {
 		case "url":
 			raw, err := d.str(place + ".url")
@@ -161,8 +149,6 @@ func (p *chatPart) image() *core.Error {
 			}
 		case "detail":
 			p.Media.Detail = d.word()
-		default:
-			d.skip()
 		}
 	}
 	if !p.media {
@@ -219,11 +205,7 @@ func (p *chatPart) file() *core.Error {
 	}
 	p.Kind = core.PartDocument
 	var bare bool
-	for {
-		key, ok := d.key()
-		if !ok {
-			break
-		}
+	for key := range d.rest {
 		if d.null() {
 			continue
 		}
@@ -246,8 +228,6 @@ func (p *chatPart) file() *core.Error {
 			} else if err := p.source(place+".file_data", raw); err != nil {
 				return err
 			}
-		default:
-			d.skip()
 		}
 	}
 	if !p.media {
@@ -269,11 +249,7 @@ func (p *chatPart) audio() *core.Error {
 		return d.wrong(place, "must be an object")
 	}
 	p.Kind = core.PartAudio
-	for {
-		key, ok := d.key()
-		if !ok {
-			break
-		}
+	for key := range d.rest {
 		switch string(key) {
 		case "data":
 			raw, err := d.str(place + ".data")
@@ -290,8 +266,6 @@ func (p *chatPart) audio() *core.Error {
 			default:
 				p.Media.Type = "audio/" + format
 			}
-		default:
-			d.skip()
 		}
 	}
 	switch {

@@ -61,11 +61,7 @@ func (d *chatDecoder) wishes(field string) *core.Error {
 		return d.wrong(field, "must be an object")
 	}
 	w, on := &d.c.Reasoning, core.Opt[bool]{}
-	for {
-		key, ok := d.key()
-		if !ok {
-			break
-		}
+	for key := range d.rest {
 		var err *core.Error
 		switch {
 		case d.null():

@@ -28,11 +28,7 @@ func (d *chatDecoder) tools(old bool) *core.Error {
 			d.c.Tools = append(d.c.Tools, tool)
 			continue
 		}
-		for {
-			key, ok := d.key()
-			if !ok {
-				break
-			}
+		for key := range d.rest {
 			switch string(key) {
 			case "type":
 				kind = d.word()
@@ -72,11 +68,7 @@ func (d *chatDecoder) tools(old bool) *core.Error {
 
 // function consumes what is told of a function, whose brace is behind it.
 func (d *chatDecoder) function(tool *core.Tool, place string) (err *core.Error) {
-	for {
-		key, ok := d.key()
-		if !ok {
-			break
-		}
+	for key := range d.rest {
 		switch {
 		case d.null():
 		case string(key) == "name":
@@ -126,11 +118,7 @@ func (d *chatDecoder) choice(field string) *core.Error {
 	}
 	kind, mode := "", ""
 	var name core.Quoted
-	for {
-		key, ok := d.key()
-		if !ok {
-			break
-		}
+	for key := range d.rest {
 		var err *core.Error
 		switch string(key) {
 		case "type":
@@ -170,11 +158,7 @@ func (d *chatDecoder) named(field string) (name core.Quoted, err *core.Error) {
 	if !d.object() {
 		return nil, d.wrong(field, "must be an object")
 	}
-	for {
-		key, ok := d.key()
-		if !ok {
-			break
-		}
+	for key := range d.rest {
 		if string(key) != "name" {
 			d.skip()
 		} else if name, err = d.quoted(field + ".name"); err != nil {
@@ -194,11 +178,7 @@ func (d *chatDecoder) allow(field string) (mode string, err *core.Error) {
 		return "", d.wrong(field, "must be an object")
 	}
 	d.allowed = []core.Quoted{}
-	for {
-		key, ok := d.key()
-		if !ok {
-			break
-		}
+	for key := range d.rest {
 		switch string(key) {
 		case "mode":
 			mode = d.word()
@@ -211,8 +191,6 @@ func (d *chatDecoder) allow(field string) (mode string, err *core.Error) {
 					return "", err
 				}
 			}
-		default:
-			d.skip()
 		}
 	}
 	if mode != "auto" && mode != "required" {
@@ -225,13 +203,8 @@ func (d *chatDecoder) allowOne(place string) *core.Error {
 	if !d.object() {
 		return d.wrong(place, "must be an object")
 	}
-	for {
-		key, ok := d.key()
-		if !ok {
-			return nil
-		}
+	for key := range d.rest {
 		if string(key) != "function" {
-			d.skip()
 			continue
 		}
 		name, err := d.named(place + ".function")
@@ -240,6 +213,7 @@ func (d *chatDecoder) allowOne(place string) *core.Error {
 		}
 		d.allowed = append(d.allowed, name)
 	}
+	return nil
 }
 
 // cacheHint consumes a mark of what to cache: OpenAI's, or Anthropic's as
@@ -250,11 +224,7 @@ func (d *chatDecoder) cacheHint(field string) string {
 		return ""
 	}
 	hint := "5m"
-	for {
-		key, ok := d.key()
-		if !ok {
-			break
-		}
+	for key := range d.rest {
 		if ttl := d.word(); string(key) == "ttl" && ttl == "1h" {
 			hint = ttl
 		}

@@ -133,18 +133,12 @@ func (e *chatEncoder) parameters(schema core.JSON) {
 		return
 	}
 	open := c.i
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.rest {
 		switch string(key) {
 		case "type":
 			kind = c.word()
 		case "properties", "$ref", "anyOf", "oneOf", "allOf":
 			properties = true
-			c.skip()
-		default:
 			c.skip()
 		}
 	}

@@ -126,11 +126,7 @@ func (e *chatEvents) chunk(data []byte, whole bool) {
 		e.out = e.out[:0]
 		return
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.rest {
 		switch string(key) {
 		case "id":
 			id = c.startText(e.started)
@@ -138,7 +134,6 @@ func (e *chatEvents) chunk(data []byte, whole bool) {
 			model = c.startText(e.started)
 		case "choices":
 			if !c.array() {
-				c.skip()
 				continue
 			}
 			for c.element() {
@@ -149,8 +144,6 @@ func (e *chatEvents) chunk(data []byte, whole bool) {
 				e.failed = true
 				c.skip()
 			}
-		default:
-			c.skip()
 		}
 	}
 	switch {
@@ -181,11 +174,7 @@ func (e *chatEvents) parts(t *chatTrack, c *cursor, kind core.EventKind) {
 			c.skip()
 			continue
 		}
-		for {
-			key, ok := c.key()
-			if !ok {
-				break
-			}
+		for key := range c.rest {
 			switch string(key) {
 			case "text":
 				if raw, ok := c.text(); ok {
@@ -201,8 +190,6 @@ func (e *chatEvents) parts(t *chatTrack, c *cursor, kind core.EventKind) {
 				} else {
 					c.skip()
 				}
-			default:
-				c.skip()
 			}
 		}
 	}
@@ -232,11 +219,7 @@ func detailSeal(detail []byte) (core.Seal, bool) {
 	sealed, encrypted := false, false
 	t.open('{')
 	c := walk(detail)
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.each {
 		v := c.value()
 		switch string(key) {
 		case "text":

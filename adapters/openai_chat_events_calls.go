@@ -17,21 +17,15 @@ type chatCallPiece struct {
 
 // call takes one entry of tool_calls.
 func (e *chatEvents) call(t *chatTrack, c *cursor) {
-	var p chatCallPiece
 	if !c.object() {
 		c.skip()
 		return
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	var p chatCallPiece
+	for key := range c.rest {
 		switch string(key) {
 		case "id":
-			if p.id, ok = c.text(); !ok {
-				c.skip()
-			}
+			p.id, _ = c.text()
 		case "index":
 			p.index = c.tokens()
 		case "function":
@@ -42,8 +36,6 @@ func (e *chatEvents) call(t *chatTrack, c *cursor) {
 			} else {
 				c.skip()
 			}
-		default:
-			c.skip()
 		}
 	}
 	e.called(t, &p)
@@ -52,32 +44,16 @@ func (e *chatEvents) call(t *chatTrack, c *cursor) {
 // function consumes a name and arguments. Arguments are JSON in a string; some
 // servers give the JSON itself.
 func (p *chatCallPiece) function(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "name":
-			if p.name, ok = c.text(); !ok {
-				c.skip()
-			}
+			p.name, _ = c.text()
 		case "arguments":
-			if p.arguments, ok = c.text(); ok {
-				if string(p.arguments) == "null" {
-					p.arguments = nil
-				}
-			} else if c.peek() == '{' {
+			if c.peek() == '{' {
 				p.arguments = escapeJSON(c.value())
-			} else {
-				c.skip()
+			} else if p.arguments, _ = c.text(); string(p.arguments) == "null" {
+				p.arguments = nil
 			}
-		default:
-			c.skip()
 		}
 	}
 }

@@ -67,11 +67,7 @@ func (d *chatDelta) read(c *cursor, whole bool) bool {
 		c.skip()
 		return false
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return true
-		}
+	for key := range c.rest {
 		switch string(key) {
 		case "index":
 			d.index = int(c.tokens().V)
@@ -80,9 +76,7 @@ func (d *chatDelta) read(c *cursor, whole bool) bool {
 		case "message":
 			d.say(c, whole)
 		case "finish_reason":
-			if d.finish, ok = c.text(); !ok {
-				c.skip()
-			}
+			d.finish, _ = c.text()
 		case "error":
 			if !c.null() {
 				d.failed = true
@@ -94,10 +88,9 @@ func (d *chatDelta) read(c *cursor, whole bool) bool {
 			} else {
 				c.skip()
 			}
-		default:
-			c.skip()
 		}
 	}
+	return true
 }
 
 // say consumes a delta or a message.
@@ -106,11 +99,7 @@ func (d *chatDelta) say(c *cursor, wanted bool) {
 		c.skip()
 		return
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.rest {
 		to, list := (*[]byte)(nil), (*[]byte)(nil)
 		switch string(key) {
 		case "content":
@@ -133,8 +122,6 @@ func (d *chatDelta) say(c *cursor, wanted bool) {
 			*to, _ = c.text()
 		case list != nil && (next == '[' || next == '{' && list == &d.old):
 			*list = c.value()
-		default:
-			c.skip()
 		}
 	}
 }

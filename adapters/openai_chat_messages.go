@@ -30,11 +30,7 @@ func (r *chatRequest) messages() *core.Error {
 func (r *chatRequest) message(i int) *core.Error {
 	var role []byte
 	var said, other bool // it has content, or something in its place
-	for {
-		key, ok := r.key()
-		if !ok {
-			break
-		}
+	for key := range r.rest {
 		switch string(key) {
 		case "role":
 			raw, ok := r.text()
@@ -74,8 +70,6 @@ func (r *chatRequest) message(i int) *core.Error {
 		case "audio":
 			other = other || r.peek() == '{'
 			r.skip()
-		default:
-			r.skip()
 		}
 	}
 	switch string(role) {
@@ -100,16 +94,10 @@ func (r *chatRequest) calls() {
 			r.skip()
 			continue
 		}
-		for r.object(); ; {
-			key, ok := r.key()
-			if !ok {
-				break
-			}
+		for key := range r.each {
 			switch string(key) {
 			case "function", "custom":
 				r.call()
-			default:
-				r.skip()
 			}
 		}
 	}
@@ -121,11 +109,7 @@ func (r *chatRequest) call() {
 		r.skip()
 		return
 	}
-	for r.object(); ; {
-		key, ok := r.key()
-		if !ok {
-			return
-		}
+	for key := range r.each {
 		switch string(key) {
 		case "name", "arguments", "input":
 			if raw, ok := r.text(); ok {
@@ -133,7 +117,6 @@ func (r *chatRequest) call() {
 				continue
 			}
 		}
-		r.skip()
 	}
 }
 
@@ -161,12 +144,8 @@ func (r *chatRequest) content(i int) *core.Error {
 // field at fault. Responses has the same parts with other types.
 func (r *request) part() (field, must string) {
 	var kind []byte
-	var text bool
-	for {
-		key, ok := r.key()
-		if !ok {
-			break
-		}
+	var text, ok bool
+	for key := range r.rest {
 		switch string(key) {
 		case "type":
 			if kind, ok = r.text(); !ok {
@@ -188,8 +167,6 @@ func (r *request) part() (field, must string) {
 				r.skip()
 				r.job.PromptBytes += mediaBytes
 			}
-		default:
-			r.skip()
 		}
 	}
 	switch {
@@ -308,13 +285,8 @@ func (r *request) format(field string) *core.Error {
 		return r.wrong(field, "must be an object")
 	}
 	from, kind := r.i, ""
-	for {
-		key, ok := r.key()
-		if !ok {
-			break
-		}
+	for key := range r.rest {
 		if string(key) != "type" {
-			r.skip()
 			continue
 		}
 		raw, err := r.str(field + ".type")

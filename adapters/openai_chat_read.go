@@ -171,15 +171,10 @@ func (k *chatChunk) walk(c *cursor, whole bool) bool {
 	if !c.object() {
 		return false
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.rest {
 		switch string(key) {
 		case "choices":
 			if !c.array() {
-				c.skip()
 				continue
 			}
 			for k.list = true; c.element(); k.choices++ {
@@ -212,8 +207,6 @@ func (k *chatChunk) walk(c *cursor, whole bool) bool {
 				c.skip()
 			}
 			k.failed = k.failed || string(s) == "error" // older vLLM
-		default:
-			c.skip()
 		}
 	}
 	return c.end() == nil
@@ -222,20 +215,10 @@ func (k *chatChunk) walk(c *cursor, whole bool) bool {
 // groq takes the usage that Groq puts into a field of its own. It may come
 // beside the standard one, with the same figures.
 func (k *chatChunk) groq(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch {
 		case string(key) == "usage" && !k.usage:
 			k.usage = k.report.set(c)
-		default:
-			c.skip()
 		}
 	}
 }
@@ -260,15 +243,7 @@ func (k *chatChunk) choice(c *cursor, whole bool) {
 		return
 	}
 	index, finish := int64(0), false
-	for {
-		key, ok := c.key()
-		if !ok {
-			k.seen.add(index)
-			if finish {
-				k.done.add(index)
-			}
-			return
-		}
+	for key := range c.rest {
 		switch {
 		case string(key) == "index":
 			index = c.tokens().V
@@ -289,9 +264,11 @@ func (k *chatChunk) choice(c *cursor, whole bool) {
 			if !c.null() {
 				k.failed, k.failure = true, c.value()
 			}
-		default:
-			c.skip()
 		}
+	}
+	k.seen.add(index)
+	if finish {
+		k.done.add(index)
 	}
 }
 
@@ -314,16 +291,8 @@ func (k *chatChunk) said(c *cursor, kind core.Mark) int {
 }
 
 func (k *chatChunk) delta(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
 	thought := 0
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "content":
 			if !c.array() {
@@ -342,7 +311,6 @@ func (k *chatChunk) delta(c *cursor) {
 			k.said(c, core.MarkRefusal)
 		case "tool_calls":
 			if !c.array() {
-				c.skip()
 				continue
 			}
 			for c.element() {
@@ -354,23 +322,13 @@ func (k *chatChunk) delta(c *cursor) {
 				k.mark |= core.MarkTool
 			}
 			k.function(c)
-		default:
-			c.skip()
 		}
 	}
 }
 
 // part takes one part of a content list: text, or thinking with parts of its own.
 func (k *chatChunk) part(c *cursor, kind core.Mark) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "text":
 			k.said(c, kind)
@@ -382,46 +340,24 @@ func (k *chatChunk) part(c *cursor, kind core.Mark) {
 			for c.element() {
 				k.part(c, core.MarkReasoning)
 			}
-		default:
-			c.skip()
 		}
 	}
 }
 
 // call takes one entry of tool_calls, for the size of what it holds.
 func (k *chatChunk) call(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		if string(key) == "function" || string(key) == "custom" {
 			k.function(c)
-		} else {
-			c.skip()
 		}
 	}
 }
 
 func (k *chatChunk) function(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "name", "arguments", "input":
 			k.said(c, core.MarkTool)
-		default:
-			c.skip()
 		}
 	}
 }

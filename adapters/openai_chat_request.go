@@ -140,16 +140,11 @@ func (r *chatRequest) streamOptions() *core.Error {
 		return r.wrong("stream_options", "must be an object")
 	}
 	r.options = true
-	for {
-		key, ok := r.key()
-		if !ok {
-			break
-		}
+	for key := range r.rest {
 		if string(key) != "include_usage" {
 			if misspelt(key, []string{"include_usage"}) != "" {
 				return core.Field("stream_options.include_usage", "must be spelt so, not %q", key)
 			}
-			r.skip()
 			continue
 		}
 		if r.job.Edits.IncludeUsage.Present() {

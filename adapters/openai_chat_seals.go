@@ -36,11 +36,7 @@ func (m *chatTurn) details() {
 		}
 		var text core.Quoted
 		encrypted := false
-		for {
-			key, ok := d.key()
-			if !ok {
-				break
-			}
+		for key := range d.rest {
 			raw, ok := d.text()
 			switch {
 			case !ok:
@@ -109,20 +105,11 @@ func (d *chatDecoder) extra() (seal core.Seal) {
 		d.skip()
 		return seal
 	}
-	for {
-		key, ok := d.key()
-		if !ok {
-			return seal
-		}
+	for key := range d.rest {
 		if string(key) != "google" || !d.object() {
-			d.skip()
 			continue
 		}
-		for {
-			key, ok := d.key()
-			if !ok {
-				break
-			}
+		for key := range d.rest {
 			if raw, ok := d.text(); !ok {
 				d.skip()
 			} else if string(key) == "thought_signature" {
@@ -130,6 +117,7 @@ func (d *chatDecoder) extra() (seal core.Seal) {
 			}
 		}
 	}
+	return seal
 }
 
 // A server of this format seals its reasoning in one of three ways, each of
@@ -162,15 +150,9 @@ func detailKind(detail []byte) (kind string) {
 	if !c.object() {
 		return ""
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.rest {
 		if string(key) == "type" {
 			kind = c.word()
-		} else {
-			c.skip()
 		}
 	}
 	if c.end() != nil {

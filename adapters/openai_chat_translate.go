@@ -60,16 +60,12 @@ func calledOld(body []byte) bool {
 		return false
 	}
 	c := walk(body)
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			return false
-		}
+	for key := range c.each {
 		if string(key) == "functions" && c.peek() == '[' {
 			return true
 		}
-		c.skip()
 	}
+	return false
 }
 
 // Event takes one step of the answer.

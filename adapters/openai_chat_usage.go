@@ -20,11 +20,7 @@ func (u *openAIReport) set(c *cursor) bool {
 		return false
 	}
 	var got openAIReport
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.rest {
 		switch string(key) {
 		case "prompt_tokens", "input_tokens":
 			got.input = c.tokens()
@@ -60,15 +56,7 @@ func (u *openAIReport) set(c *cursor) bool {
 }
 
 func (u *openAIReport) details(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "cached_tokens":
 			keepLast(&u.read, c.tokens())
@@ -76,8 +64,6 @@ func (u *openAIReport) details(c *cursor) {
 			keepLast(&u.write, c.tokens())
 		case "reasoning_tokens":
 			keepLast(&u.reasoning, c.tokens())
-		default:
-			c.skip()
 		}
 	}
 }
@@ -132,15 +118,7 @@ type llamaTimes struct {
 }
 
 func (t *llamaTimes) set(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "cache_n":
 			t.cached = c.tokens()
@@ -191,22 +169,12 @@ func (t *ollamaTimes) field(c *cursor, key string) {
 
 // setInfo takes Cerebras' time_info.
 func (t *llamaTimes) setInfo(c *cursor) {
-	if !c.object() {
-		c.skip()
-		return
-	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "prompt_time":
 			t.prompt = c.figure()
 		case "completion_time":
 			t.decode = c.figure()
-		default:
-			c.skip()
 		}
 	}
 }

@@ -121,17 +121,14 @@ func (r *responsesRequest) textForm() *core.Error {
 	if !r.object() {
 		return r.wrong("text", "must be an object")
 	}
-	for {
-		key, ok := r.key()
-		if !ok {
-			return nil
-		}
+	for key := range r.rest {
 		if string(key) != "format" {
 			r.skip()
 		} else if err := r.format("text.format"); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // input consumes a text or a list of items.
@@ -165,13 +162,9 @@ func (r *responsesRequest) input() *core.Error {
 func (r *responsesRequest) item(i int) *core.Error {
 	var kind, role []byte
 	var id core.Quoted
-	content := false
+	var content, ok bool
 	r.fileID = false
-	for {
-		key, ok := r.key()
-		if !ok {
-			break
-		}
+	for key := range r.rest {
 		switch string(key) {
 		case "type":
 			if kind, ok = r.text(); !ok {

@@ -131,11 +131,7 @@ func plainText(arguments []byte) []byte {
 	}
 	var input []byte
 	found := false
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.rest {
 		if raw, ok := c.text(); ok && string(key) == "input" {
 			input, found = raw, true
 		} else if !ok {

@@ -162,11 +162,7 @@ func (d *responsesDecoder) reasoning(v []byte) error {
 	if !c.object() {
 		return core.Field("reasoning", "must be an object")
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return nil
-		}
+	for key := range c.rest {
 		if c.null() {
 			continue
 		}
@@ -184,11 +180,11 @@ func (d *responsesDecoder) reasoning(v []byte) error {
 			d.Reasoning.Visible = core.Some(c.word() != "none")
 		default:
 			d.other("reasoning."+string(key), false)
-			c.skip()
 			continue
 		}
 		d.Fields[core.AskReasoning] = "reasoning"
 	}
+	return nil
 }
 
 // textForm takes what form the answer's text is to have.
@@ -197,11 +193,7 @@ func (d *responsesDecoder) textForm(v []byte) error {
 	if !c.object() {
 		return core.Field("text", "must be an object")
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return nil
-		}
+	for key := range c.rest {
 		value := c.value()
 		switch name := string(key); {
 		case value[0] == 'n' || name == "verbosity" && string(value) == `"medium"`:
@@ -213,6 +205,7 @@ func (d *responsesDecoder) textForm(v []byte) error {
 			d.other("text."+name, false)
 		}
 	}
+	return nil
 }
 
 // format takes text.format.
@@ -221,11 +214,7 @@ func (d *responsesDecoder) format(v []byte) error {
 	form := core.AnswerForm{JSON: true}
 	described := false
 	c := walk(v)
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.each {
 		switch {
 		case c.null():
 		case string(key) == "type":

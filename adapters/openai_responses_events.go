@@ -80,18 +80,12 @@ func (t *responsesEvents) start(response []byte) {
 	t.began = true
 	e := core.Event{Kind: core.EventStart}
 	c := walk(response)
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "id":
 			e.ID = c.word()
 		case "model":
 			e.Model = c.word()
-		default:
-			c.skip()
 		}
 	}
 	t.list = append(t.list, e)
@@ -275,18 +269,12 @@ func (t *responsesEvents) message(content []byte) {
 			c.skip()
 			continue
 		}
-		for {
-			key, ok := c.key()
-			if !ok {
-				break
-			}
+		for key := range c.rest {
 			switch string(key) {
 			case "text":
 				t.text(core.EventText, textOf(&c))
 			case "refusal":
 				t.text(core.EventRefusal, textOf(&c))
-			default:
-				c.skip()
 			}
 		}
 	}
@@ -328,11 +316,7 @@ func readWholeAnswer(response []byte) (a wholeAnswer) {
 	if !c.object() {
 		return a
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return a
-		}
+	for key := range c.rest {
 		switch string(key) {
 		case "status":
 			a.status = c.word()
@@ -340,25 +324,20 @@ func readWholeAnswer(response []byte) (a wholeAnswer) {
 			a.reason = incompleteReason(&c)
 		case "output":
 			a.output = c.value()
-		default:
-			c.skip()
 		}
 	}
+	return a
 }
 
 // wholeArguments gives the arguments that an event holds whole, still escaped.
 func wholeArguments(event []byte) []byte {
 	c := walk(event)
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			return nil
-		}
+	for key := range c.each {
 		if string(key) == "arguments" {
 			return textOf(&c)
 		}
-		c.skip()
 	}
+	return nil
 }
 
 // WholeEvents is what an unstreamed answer holds.

@@ -16,13 +16,10 @@ type bodyField struct {
 // read.
 func bodyFields(body []byte) (fields []bodyField) {
 	c := walk(body)
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			return fields
-		}
+	for key := range c.each {
 		fields = append(fields, bodyField{string(key), c.pass()})
 	}
+	return fields
 }
 
 // pass consumes a value of a text that is known to be JSON and gives its text. It

@@ -17,11 +17,7 @@ type inputItem struct {
 }
 
 func readInputItem(c *cursor) (it inputItem) {
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			return it
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "type":
 			it.kind = c.word()
@@ -47,10 +43,9 @@ func readInputItem(c *cursor) (it inputItem) {
 			it.input = c.quoted()
 		case "encrypted_content":
 			it.encrypted = c.quoted()
-		default:
-			c.skip()
 		}
 	}
+	return it
 }
 
 // recorded are items that tell of a tool that the provider ran: what came of it
@@ -180,13 +175,8 @@ func paragraphs(v []byte) core.Quoted {
 			c.skip()
 			continue
 		}
-		for {
-			key, ok := c.key()
-			if !ok {
-				break
-			}
+		for key := range c.rest {
 			if string(key) != "text" {
-				c.skip()
 				continue
 			}
 			text := textOf(&c)
@@ -231,11 +221,7 @@ func (d *responsesDecoder) part(at string, c *cursor) (p core.Part, err error) {
 	var kind, file string
 	var audio, breakpoint []byte
 	var said, refusal, image, data, address core.Quoted
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "type":
 			kind = c.word()
@@ -259,8 +245,6 @@ func (d *responsesDecoder) part(at string, c *cursor) (p core.Part, err error) {
 			audio = objectOf(c)
 		case "prompt_cache_breakpoint":
 			breakpoint = objectOf(c)
-		default:
-			c.skip()
 		}
 	}
 	if breakpoint != nil {
@@ -341,18 +325,13 @@ func typeOf(name []byte) string {
 // sound reads {"data", "format"}.
 func sound(v []byte) (m core.Media) {
 	c := walk(v)
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			return m
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "data":
 			m.Base64 = textOf(&c)
 		case "format":
 			m.Type = "audio/" + c.word()
-		default:
-			c.skip()
 		}
 	}
+	return m
 }

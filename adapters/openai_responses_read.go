@@ -128,11 +128,7 @@ func (e *responsesEvent) walk(data []byte) bool {
 	if !c.object() {
 		return false
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.rest {
 		switch string(key) {
 		case "type":
 			e.kind = textOf(&c)
@@ -166,8 +162,6 @@ func (e *responsesEvent) walk(data []byte) bool {
 			}
 		case "timings":
 			e.times.set(&c)
-		default:
-			c.skip()
 		}
 	}
 	return c.end() == nil
@@ -186,11 +180,7 @@ func objectOf(c *cursor) []byte {
 func (r *responsesReader) response(raw []byte, whole bool) (output, failed bool) {
 	var status, reason string
 	c := walk(raw)
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "usage":
 			r.reported = r.report.set(&c) || r.reported
@@ -212,8 +202,6 @@ func (r *responsesReader) response(raw []byte, whole bool) (output, failed bool)
 			} else {
 				c.skip()
 			}
-		default:
-			c.skip()
 		}
 	}
 	if whole {
@@ -231,17 +219,12 @@ func incompleteReason(c *cursor) (reason string) {
 		c.skip()
 		return ""
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return reason
-		}
+	for key := range c.rest {
 		if string(key) == "reason" {
 			reason = c.word()
-		} else {
-			c.skip()
 		}
 	}
+	return reason
 }
 
 // saidIn consumes a value and gives the size of the output texts anywhere in it.
@@ -252,11 +235,7 @@ func saidIn(c *cursor) (n int) {
 			n += saidIn(c)
 		}
 	case '{':
-		for c.object(); ; {
-			key, ok := c.key()
-			if !ok {
-				break
-			}
+		for key := range c.each {
 			switch string(key) {
 			case "text", "refusal", "arguments", "input":
 				n += textLen(textOf(c))

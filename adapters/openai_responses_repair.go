@@ -140,11 +140,7 @@ func (p *responsesRepair) place(e *responsesEvent) int {
 func itemFacts(raw []byte) (id []byte, contents, summaries int) {
 	var call []byte
 	c := walk(raw)
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "id":
 			id = textOf(&c)
@@ -154,8 +150,6 @@ func itemFacts(raw []byte) (id []byte, contents, summaries int) {
 			contents = elements(&c)
 		case "summary":
 			summaries = elements(&c)
-		default:
-			c.skip()
 		}
 	}
 	if len(id) == 0 {
@@ -287,14 +281,10 @@ func member(b []byte, name string, n int64) []byte {
 // has tells whether an object has a member of that name.
 func has(object []byte, name string) bool {
 	c := walk(object)
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			return false
-		}
+	for key := range c.each {
 		if string(key) == name {
 			return true
 		}
-		c.skip()
 	}
+	return false
 }

@@ -71,11 +71,7 @@ func readResponsesTool(tools []responsesTool, c *cursor, at string, namespace co
 	}
 	t := responsesTool{Tool: core.Tool{At: at}, namespace: namespace}
 	var nested, format []byte
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for key := range c.rest {
 		switch {
 		case c.null():
 		case string(key) == "type":
@@ -124,18 +120,12 @@ func textSchema(format []byte) core.JSON {
 	var syntax, grammar []byte
 	if len(format) > 0 {
 		c := walk(format)
-		for c.object(); ; {
-			key, ok := c.key()
-			if !ok {
-				break
-			}
+		for key := range c.each {
 			switch string(key) {
 			case "syntax":
 				syntax = textOf(&c)
 			case "definition":
 				grammar = textOf(&c)
-			default:
-				c.skip()
 			}
 		}
 	}
@@ -230,11 +220,7 @@ func (d *responsesDecoder) toolChoice(v []byte) error {
 // chosen reads a choice that is an object. Its mode is in the name's kind.
 func chosen(v []byte) (kind string, name responsesTool, tools []responsesTool) {
 	c := walk(v)
-	for c.object(); ; {
-		key, ok := c.key()
-		if !ok {
-			return kind, name, tools
-		}
+	for key := range c.each {
 		switch string(key) {
 		case "type":
 			kind = c.word()
@@ -246,16 +232,14 @@ func chosen(v []byte) (kind string, name responsesTool, tools []responsesTool) {
 			name.namespace = c.quoted()
 		case "tools":
 			if !c.array() {
-				c.skip()
 				continue
 			}
 			for c.element() {
 				tools = readResponsesTool(tools, &c, "", nil)
 			}
-		default:
-			c.skip()
 		}
 	}
+	return kind, name, tools
 }
 
 // allow leaves only the tools that are allowed: not every format can name some

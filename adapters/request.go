@@ -108,17 +108,12 @@ func (r *request) members(known []string, field func(name string) *core.Error) *
 		return r.wrong("body", "must be a JSON object")
 	}
 	r.job.Edits.Open = r.i
-	for {
-		key, ok := r.key()
-		if !ok {
-			return nil
-		}
+	for key := range r.rest {
 		i := slices.Index(known, string(key))
 		if i < 0 {
 			if name := misspelt(key, known); name != "" {
 				return core.Field(name, "must be spelt so, not %q", key)
 			}
-			r.skip()
 			continue
 		}
 		if r.seen&(1<<i) != 0 {
@@ -130,6 +125,7 @@ func (r *request) members(known []string, field func(name string) *core.Error) *
 			return err
 		}
 	}
+	return nil
 }
 
 // wrong is the error of a value at a field that is not what it must be.

@@ -137,16 +137,11 @@ func (p *piece) start() int { return p.To - len(p.value) }
 // kind is the type of an object.
 func (u *unsealer) kind(raw []byte) string {
 	c := walk(raw)
-	for ok := c.object(); ok; {
-		key, more := c.key()
-		if !more {
-			break
-		}
+	for key := range c.each {
 		if string(key) == "type" {
 			text, _ := c.text()
 			return string(text)
 		}
-		c.skip()
 	}
 	return ""
 }

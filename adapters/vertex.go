@@ -199,11 +199,7 @@ func valueIn(body []byte, name string) core.Span {
 	if !c.object() {
 		return core.Span{}
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			return core.Span{}
-		}
+	for key := range c.rest {
 		c.peek()
 		from := c.i
 		c.skip()
@@ -211,6 +207,7 @@ func valueIn(body []byte, name string) core.Span {
 			return core.Span{From: from, To: c.i}
 		}
 	}
+	return core.Span{}
 }
 
 // memberOf is the member of an object whose value is at a place, with one of the
