@@ -28,6 +28,8 @@ type Speed struct {
 	Window measure.Window    `json:"window"`
 	Items  []measure.Row     `json:"items"` // those of the measures, all of them
 	Errors []PredictionError `json:"prediction_errors"`
+	// Estimates are the errors of what the waits were predicted from.
+	Estimates []EstimateError `json:"estimate_errors"`
 	Limits string            `json:"limits"` // of what the figures say
 }
 
@@ -37,15 +39,35 @@ type PredictionError struct {
 	measure.PredictionError
 }
 
+// EstimateError is |estimated − real| ÷ real of the tokens of one offer's calls:
+// of the prompt, of the output, or of what of the prompt was read from the cache,
+// which is held against the whole prompt.
+type EstimateError struct {
+	Offer core.OfferID `json:"offer"`
+	Of    string       `json:"estimate"` // prompt, output or cached
+	measure.PredictionError
+}
+
 // SpeedLimits says what the measures do not say (SPEC §5).
 const SpeedLimits = "measures are of last week, not of now; times include the network, connection set-up and the provider's queue, " +
 	"and prefill includes the base latency"
 
 func (d *Desk) getSpeed(*http.Request) (any, error) {
-	s := Speed{Window: d.Board.Window(), Items: d.rows(), Errors: []PredictionError{}, Limits: SpeedLimits}
+	s := Speed{Window: d.Board.Window(), Items: d.rows(), Errors: []PredictionError{}, Estimates: []EstimateError{}, Limits: SpeedLimits}
 	errs := d.Board.Errors()
 	for _, id := range sortedKeys(errs) {
-		s.Errors = append(s.Errors, PredictionError{id, errs[id]})
+		e := errs[id]
+		if e.Wait.OK {
+			s.Errors = append(s.Errors, PredictionError{id, e.Wait.V})
+		}
+		for _, of := range [...]struct {
+			name string
+			err  core.Opt[measure.PredictionError]
+		}{{"prompt", e.Prompt}, {"output", e.Output}, {"cached", e.Cached}} {
+			if of.err.OK {
+				s.Estimates = append(s.Estimates, EstimateError{id, of.name, of.err.V})
+			}
+		}
 	}
 	return s, nil
 }

@@ -163,7 +163,7 @@ func TestKnownUpstream(t *testing.T) {
 			t.Errorf("%d tokens: it took %v, want %v", n, rec.ActualWait.V, actual)
 		}
 	}
-	e := s.board.Errors()["known/m"]
+	e := s.board.Errors()["known/m"].Wait.V
 	if e.Jobs != int64(len(sizes)) || e.Median <= 0 || e.Median > .2 {
 		t.Errorf("prediction error %+v", e)
 	}

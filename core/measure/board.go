@@ -47,7 +47,7 @@ type Board struct {
 // daySketches are what was settled on one day.
 type daySketches struct {
 	pairs  map[Pair]*sketches
-	errors map[core.OfferID]*Sketch
+	errors map[core.OfferID]*offErrors
 }
 
 // NewBoard reads what an earlier Board left in the vault and has its first
@@ -70,15 +70,15 @@ func NewBoard(clock core.Clock, vault core.Vault) (*Board, error) {
 }
 
 // Record takes one receipt: its values into the sketches of the day on which it
-// was settled, its first token into the offer's live estimate, its prediction
-// error into the offer's. What settled on a day that the window already has
+// was settled, its first token into the offer's live estimate, the errors of what
+// was predicted into the offer's. What settled on a day that the window already has
 // counts on today's instead, so that a published median never changes, and
 // raises Late.
 func (b *Board) Record(r *core.Receipt) {
 	v := valuesOf(r)
-	wrong, predicted := errorOf(r)
+	off := errorsOf(r)
 	first := firstToken(r)
-	if r.Provider == "" || r.Model == "" || v == (values{}) && !predicted && !first.OK {
+	if r.Provider == "" || r.Model == "" || v == (values{}) && off == (wrong{}) && !first.OK {
 		return
 	}
 	now := b.clock()
@@ -88,7 +88,7 @@ func (b *Board) Record(r *core.Receipt) {
 		b.recent.fold(r.Offer, first.V, r.SettledAt)
 		b.dirtyTTFT[r.Offer] = true
 	}
-	if v == (values{}) && !predicted {
+	if v == (values{}) && off == (wrong{}) {
 		return
 	}
 	d := dayOf(r.SettledAt)
@@ -101,8 +101,10 @@ func (b *Board) Record(r *core.Receipt) {
 			b.count(entry{day: d, what: measureNames[m], pair: Pair{r.Provider, r.Model}}, v)
 		}
 	}
-	if predicted {
-		b.count(entry{day: d, what: predictionError, offer: r.Offer}, wrong)
+	for kind, e := range off {
+		if e.OK {
+			b.count(entry{day: d, what: errorNames[kind], offer: r.Offer}, e.V)
+		}
 	}
 	if b.partial {
 		select {

@@ -174,7 +174,7 @@ func TestRestart(t *testing.T) {
 	if got, want := again.TTFT("p/odd"), b.TTFT("p/odd"); got != want || !got.OK {
 		t.Errorf("ttft %v after a restart, %v before", got, want)
 	}
-	if got, want := again.Errors()["p/odd"], b.Errors()["p/odd"]; got != want || got.Jobs != 27 {
+	if got, want := again.Errors()["p/odd"], b.Errors()["p/odd"]; got != want || got.Wait.V.Jobs != 27 {
 		t.Errorf("errors %v after a restart, %v before", got, want)
 	}
 	// And it counts on where it was: today's record grows.
@@ -417,7 +417,7 @@ func TestPredictionErrors(t *testing.T) {
 	near := func(got, want float64) bool { return math.Abs(got-want) <= want*0.006 }
 	check := func(jobs int64, median, p90 float64) {
 		t.Helper()
-		got := b.Errors()["p/m"]
+		got := b.Errors()["p/m"].Wait.V
 		if got.Jobs != jobs || !near(got.Median, median) || !near(got.P90, p90) {
 			t.Errorf("%+v, want %d jobs, %v, %v", got, jobs, median, p90)
 		}
@@ -432,6 +432,65 @@ func TestPredictionErrors(t *testing.T) {
 	check(11, 0.6, 1)
 	now = date(17, 1, 0)
 	check(1, 2, 2)
+}
+
+// The errors of what a wait was predicted from are of the offer that answered.
+func TestEstimateErrors(t *testing.T) {
+	now := date(9, 12, 0)
+	store := newVault()
+	b := newBoard(t, func() time.Time { return now }, store)
+	call := func(fresh, cached, output int64, u core.Usage) *core.Receipt {
+		r := streamedCall(now, 0, 100)
+		r.Usage, r.UsageFrom = u, core.FromProvider
+		ranked := func(o core.OfferID, f int64) core.Ranked {
+			return core.Ranked{Offer: o, Fresh: core.Some(f), Cached: core.Some(cached), Output: core.Some(output)}
+		}
+		r.Decision = &core.Decision{Offers: []core.Ranked{ranked("other/m", 1), ranked("p/m", fresh), {Offer: "paused/m", Refused: core.RefusedPaused}}}
+		return r
+	}
+	usage := func(uncached, read, written, output int64) core.Usage {
+		return core.Usage{UncachedInput: core.Some(uncached), CacheRead: core.Some(read), CacheWrite: core.Some(written), Output: core.Some(output)}
+	}
+	b.Record(call(1000, 200, 150, usage(100, 500, 400, 100))) // 1200 for 1000, 150 for 100, 200 for 500 of 1000
+	b.Record(call(900, 0, 100, core.Usage{UncachedInput: core.Some[int64](1000), Output: core.Some[int64](100)}))
+	none := []*core.Receipt{}
+	for _, spoil := range []func(*core.Receipt){
+		func(r *core.Receipt) { r.Outcome = core.Truncated },
+		func(r *core.Receipt) { r.UsageFrom = core.FromEstimate },
+		func(r *core.Receipt) { r.UsageFrom = core.FromMixed },
+		func(r *core.Receipt) { r.Kind = core.KindBench },
+		func(r *core.Receipt) { r.Operation = core.OpEmbeddings },
+		func(r *core.Receipt) { r.Decision = nil },
+		func(r *core.Receipt) { r.Offer = "gone/m" },
+		func(r *core.Receipt) { r.Usage = core.Usage{} },
+	} {
+		r := call(1, 1, 1, usage(100, 500, 400, 100))
+		spoil(r)
+		none = append(none, r)
+	}
+	for _, r := range none {
+		b.Record(r)
+	}
+	grown := call(1000, 0, 50, usage(9000, 0, 0, 100)) // a server-run tool read more
+	grown.Timing.FreshInputTokens = core.Some[int64](1000)
+	b.Record(grown)
+	store.take(t, b)
+	for _, b := range []*measure.Board{b, newBoard(t, func() time.Time { return now }, store)} {
+		got := b.Errors()["p/m"]
+		for _, c := range []struct {
+			name        string
+			got         core.Opt[measure.PredictionError]
+			jobs        int64
+			median, p90 float64
+		}{{"prompt", got.Prompt, 2, 0.1, 0.1}, {"output", got.Output, 3, 0.5, 0.5}, {"cached", got.Cached, 2, 0, 0}} {
+			if c.got.V.Jobs != c.jobs || math.Abs(c.got.V.Median-c.median) > .005 || math.Abs(c.got.V.P90-c.p90) > .005 {
+				t.Errorf("%s: %+v, want %d jobs, %v, %v", c.name, c.got.V, c.jobs, c.median, c.p90)
+			}
+		}
+		if len(b.Errors()) != 1 || got.Wait.OK {
+			t.Errorf("errors of %v", b.Errors())
+		}
+	}
 }
 
 func TestRowsListKnownPairsInOrder(t *testing.T) {

@@ -14,19 +14,17 @@ import (
 // The kinds of the records that a Board keeps in the vault.
 //
 //	day   YYYY-MM-DD/MEASURE/PROVIDER/MODEL        a Sketch (Sketch.Append)
-//	day   YYYY-MM-DD/prediction_error/OFFER        a Sketch
+//	day   YYYY-MM-DD/ERROR/OFFER                   a Sketch (errorNames)
 //	ttft  OFFER                                    {"ms": …, "at": …}
 //
 // The parts of a name are escaped as path segments of a URL.
 const (
 	kindDay  = "day"
 	kindTTFT = "ttft"
-
-	predictionError = "prediction_error"
 )
 
 // entry names one sketch of one day: of a pair's measure, or of an offer's
-// prediction error.
+// errors.
 type entry struct {
 	day   day
 	what  string
@@ -36,7 +34,7 @@ type entry struct {
 
 func (e entry) name() string {
 	head := e.day.String() + "/" + e.what + "/"
-	if e.what == predictionError {
+	if slices.Contains(errorNames[:], e.what) {
 		return head + url.PathEscape(string(e.offer))
 	}
 	return head + url.PathEscape(string(e.pair.Provider)) + "/" + url.PathEscape(string(e.pair.Model))
@@ -58,7 +56,7 @@ func parseEntry(name string) (entry, bool) {
 			return entry{}, false
 		}
 	}
-	if e.what == predictionError {
+	if slices.Contains(errorNames[:], e.what) {
 		e.offer = core.OfferID(parts[2])
 		return e, len(parts) == 3
 	}
@@ -142,8 +140,12 @@ func (b *Board) drop(oldest day) {
 				}
 			}
 		}
-		for o := range s.errors {
-			stale[d] = append(stale[d], entry{day: d, what: predictionError, offer: o}.name())
+		for o, of := range s.errors {
+			for kind := range of {
+				if of[kind].Jobs() > 0 {
+					stale[d] = append(stale[d], entry{day: d, what: errorNames[kind], offer: o}.name())
+				}
+			}
 		}
 	}
 	b.mu.Unlock()
@@ -171,10 +173,10 @@ func damaged(kind, name string, err error) error {
 func (b *Board) sketch(e entry) *Sketch {
 	d := made(b.days, e.day)
 	if d.pairs == nil {
-		d.pairs, d.errors = map[Pair]*sketches{}, map[core.OfferID]*Sketch{}
+		d.pairs, d.errors = map[Pair]*sketches{}, map[core.OfferID]*offErrors{}
 	}
-	if e.what == predictionError {
-		return made(d.errors, e.offer)
+	if kind := slices.Index(errorNames[:], e.what); kind >= 0 {
+		return &made(d.errors, e.offer)[kind]
 	}
 	for m, name := range measureNames {
 		if name == e.what {
