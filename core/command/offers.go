@@ -188,6 +188,15 @@ func reason(a core.Attempt) string {
 	return absent
 }
 
+// alsoCalled are a model's other names, or the models that the Auto Router
+// chooses among.
+func alsoCalled(m control.Model) string {
+	if len(m.Pool) > 0 {
+		return "the Auto Router, over " + joined(m.Pool)
+	}
+	return joined(m.Aliases)
+}
+
 func modelsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "models", Aliases: []string{"model"}, Usage: "list the models that are served", UsageText: "headway models [--json]",
@@ -203,7 +212,7 @@ func modelsCommand() *cli.Command {
 			}
 			t := table{head: []string{"MODEL", ">OFFERS", ">ACTIVE", ">INPUT FROM", ">OUTPUT FROM", ">CONTEXT", "ALIASES"}, empty: "there are no models: name providers with offers in the file"}
 			for _, m := range models.Items {
-				t.add(string(m.Model), strconv.Itoa(len(m.Offers)), strconv.Itoa(m.Active), "$"+m.Input.String(), "$"+m.OutRate.String(), number(m.Context), joined(m.Aliases))
+				t.add(string(m.Model), strconv.Itoa(len(m.Offers)), strconv.Itoa(m.Active), "$"+m.Input.String(), "$"+m.OutRate.String(), number(m.Context), alsoCalled(m))
 			}
 			t.write(c.App.Writer)
 			return nil

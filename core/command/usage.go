@@ -23,7 +23,7 @@ func usageCommand() *cli.Command {
 		Name: "usage", Usage: "sum calls, tokens and charge of a period", UsageText: "headway usage [--from TIME] [--to TIME] [--by LIST] [--json | --export csv|json]",
 		Description: "The last seven days where no period is named. --by takes model, provider, key, node and day, with commas\n" +
 			"between, or several joined by + for each of their combinations. It ends with Speed by model: means over\n" +
-			"the period's calls that measured each figure. (no key) are tests of offers and a demo's probes. An export has\n" +
+			"the period's calls that measured each figure. (no key) are tests of offers and probes. An export has\n" +
 			"a row for each day, key, model, provider and node, and no speeds.\n\nExample:\n   headway usage --from 2026-11-01 --to 2026-11-30 --by model,day+key",
 		Flags: serverFlags(
 			&cli.StringFlag{Name: "from", Aliases: []string{"since"}, Usage: "the first `TIME`: a time, a day in UTC, or an age such as 24h or 30d"},

@@ -132,6 +132,7 @@ type deleted struct {
 type Model struct {
 	Model   core.Model      `json:"model"`
 	Aliases []core.Model    `json:"aliases,omitempty"`
+	Pool    []core.Model    `json:"pool,omitempty"` // of the Auto Router: the models that it chooses among
 	Offers  []core.OfferID  `json:"offers"`
 	Active  int             `json:"active"`                     // offers that are neither out nor paused
 	Context core.Opt[int64] `json:"context_tokens,omitzero"`    // the greatest of its offers
@@ -144,15 +145,15 @@ type Model struct {
 func (d *Desk) listModels(r *http.Request) (any, error) {
 	s := d.Gateway.Setup()
 	byName := map[core.Model]*Model{}
-	for _, e := range s.Catalogue.Entries() {
+	add := func(name core.Model, e *market.Entry) *Model {
 		o, st := e.Offer, e.Status(d.Clock(), s.Settings.Breaker, core.Opt[float64]{})
 		if st.State == "gone" {
-			continue
+			return nil
 		}
-		m := byName[o.Model]
+		m := byName[name]
 		if m == nil {
-			m = &Model{Model: o.Model, Input: o.Price.Input, OutRate: o.Price.Output}
-			byName[o.Model] = m
+			m = &Model{Model: name, Input: o.Price.Input, OutRate: o.Price.Output}
+			byName[name] = m
 		}
 		m.Offers = append(m.Offers, o.ID)
 		m.Input, m.OutRate = min(m.Input, o.Price.Input), min(m.OutRate, o.Price.Output)
@@ -160,10 +161,22 @@ func (d *Desk) listModels(r *http.Request) (any, error) {
 			m.Active++
 		}
 		m.Context, m.Output = larger(m.Context, o.Limits.Context), larger(m.Output, o.Limits.MaxOutput)
-		for _, a := range o.Aliases {
+		return m
+	}
+	for _, e := range s.Catalogue.Entries() {
+		m := add(e.Offer.Model, e)
+		if m == nil {
+			continue
+		}
+		for _, a := range e.Offer.Aliases {
 			if !slices.Contains(m.Aliases, a) {
 				m.Aliases = append(m.Aliases, a)
 			}
+		}
+	}
+	if routing := &s.Settings.Routing; s.Catalogue.IsAuto(core.AutoModel, routing) {
+		for _, e := range s.Catalogue.Meant(core.AutoModel, routing) {
+			add(core.AutoModel, e).Pool = routing.Auto // a configured offer is never gone
 		}
 	}
 	all := make([]*Model, 0, len(byName))

@@ -23,6 +23,22 @@ func TestOffersSayHowTheyStand(t *testing.T) {
 	}
 }
 
+func TestAutoIsAModelOfItsPool(t *testing.T) {
+	r := newRig(t)
+	r.write("routing: {auto: [tiny, large]}\n" + file)
+	r.must("POST", "apply", "")
+	m := r.items("models")
+	if len(m) != 3 || m[0]["model"] != "auto" || len(m[0]["offers"].([]any)) != 2 || m[0]["active"] != 2.0 ||
+		m[0]["input_usd_per_mtok"] != "1" || len(m[0]["pool"].([]any)) != 2 || m[1]["pool"] != nil {
+		t.Errorf("the models are %v", m)
+	}
+	// The key may use small alone, which is tiny.
+	status, id := r.call(clientKey, "auto")
+	if v := r.receipt(id); status != 200 || v["model"] != "small" || v["offer"] != "fast/small" || v["decision"].(map[string]any)["strategy"] != "auto" {
+		t.Errorf("status %d, %v", status, v)
+	}
+}
+
 // A pause holds over a restart and a reload; resume ends it for good. The id may
 // be escaped or not.
 func TestPauseHolds(t *testing.T) {

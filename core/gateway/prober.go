@@ -3,11 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"io"
-	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,10 +18,6 @@ const (
 	enoughJobs   = 10               // of a measure; from there on a pair's own median weighs most (SPEC §5)
 	longestPause = 24 * time.Hour   // between two probes that bring nothing
 	longestProbe = 5 * time.Minute  // of one call
-	probeOutput  = 256              // tokens of an answer at most
-	// longMargin times what the prefill speed needs is what a long prompt is
-	// estimated to have, so that an estimate that is a little high still makes one.
-	longMargin = 1.25
 )
 
 // Prober makes small calls of Headway's own where an offer's own jobs are too few
@@ -224,14 +216,6 @@ func probeable(e *market.Entry, s *Setup, now time.Time) bool {
 	return st.State == "active" && e.Allowed(nil, r) && r.PriceCap.Allows(&e.Offer.Price.Rates) && (!st.Capacity.OK || st.InFlight == 0)
 }
 
-// longTokens is what a long prompt is estimated to have, at least.
-func longTokens() int64 { return int64(measure.LongPrompt * longMargin) }
-
-// holdsLong tells whether a long prompt fits an offer, with some room.
-func holdsLong(o *core.Offer) bool {
-	return !o.Limits.Context.OK || o.Limits.Context.V >= longTokens()*11/10+probeOutput
-}
-
 // begun notes that a probe is being made.
 func (p *Prober) begun(w want, now time.Time) {
 	p.mu.Lock()
@@ -253,87 +237,6 @@ func (p *Prober) hold(of probe, s *Setup, until time.Time) {
 		p.probed[of] = known
 	}
 	known.held, known.under = until, s
-}
-
-// request makes a probe's request, and the most that it can cost.
-func (p *Prober) request(o *core.Offer, long bool) (ownCall, core.Money, error) {
-	most := int64(probeOutput)
-	if o.Limits.MaxOutput.OK {
-		most = min(most, o.Limits.MaxOutput.V)
-	}
-	// What is in front of it is never there twice, so no cache has it.
-	name := "Call " + string(core.NewCallID(p.gateway.Clock())) + ".\n"
-	if !long {
-		return p.priced(o, own(o, name+"Count from 1 to 50, with a comma between the numbers, and write nothing else.", most))
-	}
-	text, wanted := words(longTokens()*bytesAWord), longTokens()
-	for range 4 {
-		ask := own(o, name+text+"\nThese words mean nothing. Answer with the one word ok.", most)
-		job, err := p.parsed(ask)
-		if err != nil {
-			return ownCall{}, 0, err
-		}
-		has := max(p.gateway.Estimator.Read(job, "").Prompt(o.Model), 1)
-		if has >= wanted && has <= wanted*21/20 {
-			return p.priced(o, ask)
-		}
-		// A little more than in proportion, as a part of the prompt does not grow.
-		size := int64(len(text)) * (wanted*51/50 + 1) / has
-		if size > mostLong {
-			break
-		}
-		text = words(size)
-	}
-	return ownCall{}, 0, fmt.Errorf("no long prompt for %s", o.Model)
-}
-
-// mostLong bounds a long prompt in bytes, whatever the estimates say.
-const mostLong = 512 << 10
-
-func (p *Prober) priced(o *core.Offer, call ownCall) (ownCall, core.Money, error) {
-	job, err := p.parsed(call)
-	if err != nil {
-		return call, 0, err
-	}
-	most, err := market.Highest(job, o)
-	return call, most, err
-}
-
-// parsed is a call as the gateway will see it.
-func (p *Prober) parsed(call ownCall) (*core.Job, error) {
-	r, err := call.request(context.Background())
-	if err != nil {
-		return nil, err
-	}
-	format, ok := p.gateway.speaks(r)
-	if !ok {
-		return nil, fmt.Errorf("nothing speaks %s", r.URL.Path)
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	return p.gateway.adapters[format].Parse(core.RequestHead{Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header}, body)
-}
-
-// bytesAWord is the mean of the words below with the space behind each.
-const bytesAWord = 4
-
-// short words are one token each to nearly every tokenizer, so that how many
-// there are is known well enough before any call.
-const shortWords = "the and of to in is it on at as by for was are be or not but you all can had her him his how its may " +
-	"new now old one our out own say see set she so ten two up use way we who why yet if do go me my no us an am he"
-
-// words is a text of about that many bytes without any order, so that no two are alike.
-func words(size int64) string {
-	list := strings.Fields(shortWords)
-	var b strings.Builder
-	b.Grow(int(size) + 8)
-	for int64(b.Len()) < size {
-		b.WriteString(list[rand.IntN(len(list))])
-		b.WriteByte(' ')
-	}
-	return b.String()
 }
 
 // nextDay is the end of the UTC day.

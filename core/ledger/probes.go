@@ -58,8 +58,8 @@ func (p *Probes) Record(r *core.Receipt) {
 	}
 	p.days[day], p.changed = sum, true
 	if len(p.days) > probeDays {
-		oldest := slices.Min(slices.Collect(maps.Keys(p.days)))
-		delete(p.days, oldest)
+		days := slices.Sorted(maps.Keys(p.days))
+		delete(p.days, days[slices.IndexFunc(days, func(d string) bool { return d != day })]) // the oldest other one
 	}
 }
 
