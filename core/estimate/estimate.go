@@ -64,18 +64,18 @@ type Reading struct {
 	key   core.KeyID
 	units units
 	class class
-	last  need // what was asked last: the offers of a call are of one model, but the Auto Router's
+	needs [1]need // room for the one model that most calls ask about
+	asked []need  // by model; the Auto Router asks about several
 }
 
 // need is what a job is likely to need of a model.
 type need struct {
-	known          bool
 	model          core.Model
 	prompt, output int64
 }
 
-// Read looks at a job's prompt, once for all offers. It takes microseconds: some 20
-// for a prompt of any size.
+// Read looks at a job's prompt, once for all offers. It takes
+// microseconds: about 12 for 8 KiB to 128 KiB, 50 for the longest.
 func (e *Estimator) Read(job *core.Job, key core.KeyID) *Reading {
 	r := &Reading{job: job, from: e, key: key}
 	r.units, r.class = read(job)
@@ -106,10 +106,12 @@ func (r *Reading) Prompt(m core.Model) int64 { return r.need(m).prompt }
 
 // need is what the job is likely to need of a model.
 func (r *Reading) need(m core.Model) *need {
-	if r.last.known && r.last.model == m {
-		return &r.last
+	for i := range r.asked {
+		if r.asked[i].model == m {
+			return &r.asked[i]
+		}
 	}
-	n := need{known: true, model: m, prompt: Tokens(r.job.PromptBytes), output: usualOutput}
+	n := need{model: m, prompt: Tokens(r.job.PromptBytes), output: usualOutput}
 	if r.from != nil {
 		if s := r.from.prompts.of(m); s != nil {
 			n.prompt = s.tokens(&r.units, r.class)
@@ -120,8 +122,11 @@ func (r *Reading) need(m core.Model) *need {
 			}
 		}
 	}
-	r.last = n
-	return &r.last
+	if r.asked == nil {
+		r.asked = r.needs[:0]
+	}
+	r.asked = append(r.asked, n)
+	return &r.asked[len(r.asked)-1]
 }
 
 // At is what the job needs at an offer: the prompt, of it what is likely to be

@@ -73,12 +73,17 @@ func (o *outputs) expected(key core.KeyID, model core.Model) (int64, bool) {
 func (o *outputs) learn(r *core.Receipt) {
 	out := r.Usage.Output
 	if r.Outcome != core.Settled || r.Kind != core.KindJob || r.UsageFrom != core.FromProvider || !r.Operation.Generates() ||
-		r.Key == "" || r.Model == "" || !out.OK || out.V < 0 {
+		r.Model == "" || !out.OK || out.V < 0 {
 		return
 	}
 	tokens := uint32(min(out.V, 1<<31))
 	o.clock++
-	for _, p := range [...]pair{{}, {model: r.Model}, {r.Key, r.Model}} {
+	pairs := [...]pair{{}, {model: r.Model}, {r.Key, r.Model}}
+	known := pairs[:]
+	if r.Key == "" { // a call of Headway's own
+		known = known[:2]
+	}
+	for _, p := range known {
 		a := o.of(p)
 		a.used = o.clock
 		a.add(tokens)

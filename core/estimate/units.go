@@ -54,12 +54,15 @@ func parseClass(name string) (class, bool) {
 }
 
 const (
-	// wholeBytes is how much of a prompt is looked at: all of one up to this size,
-	// evenly spread windows of a longer one.
+	// wholeBytes is how much of a prompt is looked at: all of one up to this size; of
+	// a longer one evenly spread windows that are as much together, or a part of it,
+	// but not more than mostBytes.
 	wholeBytes = 8 << 10
+	mostBytes  = 32 << 10
+	lookedAt   = 16 // the part: one in so many bytes
 	// windowBytes is the size of one: small enough that what the prompt is made of
 	// gets its share, large enough that its edges do not count.
-	windowBytes = 256
+	windowBytes = 128
 	// leastRest is the part of a long prompt below which what its texts do not
 	// account for is the error of the windows.
 	leastRest = 1. / 64
@@ -80,7 +83,8 @@ func read(job *core.Job) (units, class) {
 			}
 		}
 	} else {
-		w := windows{every: float64(total) / (wholeBytes / windowBytes)}
+		look := min(max(total/lookedAt, wholeBytes), mostBytes)
+		w := windows{every: float64(total) * windowBytes / float64(look)}
 		w.over(&c, job.Body, job.Lead)
 		w.over(&c, job.Body, job.Turns)
 		scale = float64(total) / float64(c.raw)
