@@ -136,6 +136,31 @@ func (e *ScriptError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.Script, e.Line, e.Msg)
 }
 
+// How a script's file stands.
+const (
+	ScriptActive  = "active"
+	ScriptRefused = "refused"   // the file as it is now; an earlier state of it may be in force
+	ScriptAside   = "set_aside" // it failed too often: the default ranks until the file changes
+)
+
+// ScriptState is what operators see of a script.
+type ScriptState struct {
+	Name      string       `json:"name"`
+	State     string       `json:"state"`
+	InForce   bool         `json:"in_force"` // it is asked to rank
+	Error     *ScriptFault `json:"error,omitempty"`
+	Decisions int64        `json:"decisions"` // since the start
+	Failures  int64        `json:"failures"`  // of these
+	// Sum is the SHA-256 of the file as it was last read, in hex.
+	Sum string `json:"sha256,omitempty"`
+}
+
+// ScriptFault is what was wrong last.
+type ScriptFault struct {
+	Message string `json:"message"`
+	Line    int    `json:"line,omitempty"`
+}
+
 // Refusal is the code of why an offer is not in the running, in the order of
 // SPEC §8.
 type Refusal string

@@ -209,6 +209,9 @@ type Scripts interface {
 	Find(name string) (Script, error)
 }
 
+// ScriptList tells how each script stands, sorted by name.
+type ScriptList interface{ List() []ScriptState }
+
 // Dialer makes the round trip of an attempt: a provider's transport, or a node's.
 type Dialer interface {
 	RoundTripper(*Provider) (http.RoundTripper, error)

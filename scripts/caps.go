@@ -1,0 +1,245 @@
+package scripts
+
+import (
+	"math"
+	"strings"
+
+	"github.com/dop251/goja"
+)
+
+// A built-in runs to its end: goja cannot interrupt it. So each that walks or makes
+// something takes at most this much, and those that cannot be bounded are gone.
+const (
+	mostItems = 2048     // elements of a list, fields of an object
+	mostText  = 16 << 10 // characters of a text
+	deepJoin  = 16       // lists within lists, as a text
+	callDepth = 200      // functions that call one another
+	noSet     = " (sets are compared by hand)"
+	noRegExp  = " takes a regular expression, which cannot be stopped: a script has none"
+	noBound   = " has no bound: it is not there for scripts"
+	noCode    = " makes code of text: it is not there for scripts"
+	noUse     = " is not there for scripts"
+	noPromise = " is not there for scripts: they have no promises"
+)
+
+// bannedNames are the global names that a script may not mention, and why.
+// caps_test.go holds this against what goja has.
+var bannedNames = map[string]string{
+	"eval": noCode, "Function": noCode, "globalThis": noUse, "GoError": noUse,
+	"RegExp": noUse + ": a regular expression cannot be stopped", "BigInt": noUse + ": it grows without bound",
+	"Proxy": noUse, "Reflect": noUse, "Symbol": noUse, "JSON": noUse, "AggregateError": noUse,
+	"Promise": noPromise, "WeakMap": noUse, "WeakSet": noUse, "WeakRef": noUse,
+	"ArrayBuffer": noUse, "SharedArrayBuffer": noUse, "Atomics": noUse, "DataView": noUse, "WebAssembly": noUse,
+	"Uint8Array": noUse, "Uint8ClampedArray": noUse, "Int8Array": noUse, "Uint16Array": noUse, "Int16Array": noUse,
+	"Uint32Array": noUse, "Int32Array": noUse, "Float32Array": noUse, "Float64Array": noUse,
+	"BigInt64Array": noUse, "BigUint64Array": noUse,
+	"escape": noUse, "unescape": noUse, "encodeURI": noUse, "encodeURIComponent": noUse, "decodeURI": noUse, "decodeURIComponent": noUse,
+}
+
+// onlyNew are the constructors that take a list: nothing else is done with them, so
+// that the list can be guarded.
+var onlyNew = map[string]bool{"Map": true, "Set": true}
+
+// kinds are the global objects whose built-ins install bounds.
+var kinds = [...]string{"Object", "Array", "String", "Number", "Date", "Error"}
+
+// removed are the properties that built-in objects lose; calling one is refused at
+// load.
+var removed = map[string]string{
+	"match": noRegExp, "matchAll": noRegExp, "search": noRegExp,
+	"normalize": noBound, "raw": noBound, "flat": noBound, "flatMap": noBound, "copyWithin": noBound, "toLocaleString": noBound,
+	"bind": noBound, "defineProperties": noUse, "getOwnPropertyDescriptor": noUse, "getOwnPropertyDescriptors": noUse,
+	"getOwnPropertyNames": noUse, "getOwnPropertySymbols": noUse, "setPrototypeOf": noUse,
+	"union": noSet, "intersection": noSet, "difference": noSet, "symmetricDifference": noSet,
+	"isSubsetOf": noSet, "isSupersetOf": noSet, "isDisjointFrom": noSet,
+	"constructor": noUse,
+}
+
+// Methods that are bounded by what they are called on.
+var (
+	cappedArrays = setOf("concat every fill filter find findIndex findLast findLastIndex forEach includes indexOf lastIndexOf " +
+		"map reduce reduceRight reverse shift slice some splice unshift with toReversed toSpliced")
+	cappedTexts   = setOf("includes indexOf lastIndexOf localeCompare split toLowerCase toUpperCase toLocaleLowerCase toLocaleUpperCase")
+	cappedObjects = setOf("assign entries keys values freeze seal isFrozen isSealed")
+	inUTC         = map[string]string{"getFullYear": "getUTCFullYear", "getMonth": "getUTCMonth", "getDate": "getUTCDate", "getDay": "getUTCDay",
+		"getHours": "getUTCHours", "getMinutes": "getUTCMinutes", "getSeconds": "getUTCSeconds", "getMilliseconds": "getUTCMilliseconds"}
+)
+
+func setOf(words string) map[string]bool {
+	set := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		set[w] = true
+	}
+	return set
+}
+
+// special are the names that installOne bounds.
+var special = setOf("apply concat entries keys values from fromEntries padEnd padStart repeat replace replaceAll sort toSorted name message")
+
+// capped tells whether a name needs install before it can be used.
+func capped(name string) bool {
+	_, gone := removed[name]
+	return gone || cappedArrays[name] || cappedTexts[name] || cappedObjects[name] || special[name] || inUTC[name] != ""
+}
+
+// install bounds every built-in method of a name, in this runtime. A script reaches
+// a property only by a name that its text has, or by one that it computes, which
+// passes the guard of keys: so only those that it can reach are bounded, and a
+// runtime costs little.
+func (r *run) install(name string) {
+	if r.installed[name] {
+		return
+	}
+	if r.installed == nil {
+		r.installed = map[string]bool{}
+	}
+	r.installed[name] = true
+	array, text, object := r.prototype("Array"), r.prototype("String"), r.owner("Object")
+	if _, gone := removed[name]; gone {
+		r.remove(name)
+		return
+	}
+	if cappedArrays[name] {
+		r.wrap(array, name, func(call goja.FunctionCall, orig native) goja.Value {
+			r.list(call.This)
+			for _, a := range call.Arguments {
+				if o, ok := a.(*goja.Object); ok && o.ClassName() == "Array" {
+					r.list(o)
+				}
+			}
+			return orig(call)
+		})
+	}
+	if cappedTexts[name] {
+		r.wrap(text, name, func(call goja.FunctionCall, orig native) goja.Value {
+			call.This = r.short(call.This)
+			for i, a := range call.Arguments {
+				switch a.(type) {
+				case *goja.Object, goja.String:
+					call.Arguments[i] = r.short(a)
+				}
+			}
+			return orig(call)
+		})
+	}
+	if cappedObjects[name] {
+		r.wrap(object, name, func(call goja.FunctionCall, orig native) goja.Value {
+			for _, a := range call.Arguments {
+				r.fields(a)
+			}
+			return orig(call)
+		})
+	}
+	if utc := inUTC[name]; utc != "" {
+		date := r.prototype("Date")
+		r.put(date, name, date.Get(utc))
+	}
+	r.installOne(name, array, text, object)
+}
+
+// installOne bounds those that need more than a look at what they are given.
+func (r *run) installOne(name string, array, text, object *goja.Object) {
+	switch name {
+	case "entries", "keys", "values":
+		// Lists in the place of iterators: those of a script would run natively.
+		r.wrap(array, name, func(call goja.FunctionCall, _ native) goja.Value { return r.listed(call.This, name) })
+		for _, kind := range [...]string{"Map", "Set"} {
+			if r.kinds[kind] {
+				r.wrap(r.prototype(kind), name, func(call goja.FunctionCall, orig native) goja.Value { return r.drain(orig(call)) })
+			}
+		}
+	case "sort", "toSorted":
+		r.wrap(array, name, func(call goja.FunctionCall, orig native) goja.Value {
+			r.list(call.This)
+			if goja.IsUndefined(call.Argument(0)) {
+				call.Arguments = []goja.Value{r.vm.ToValue(func(c goja.FunctionCall) goja.Value {
+					r.poll()
+					return r.vm.ToValue(r.short(c.Argument(0)).CompareTo(r.short(c.Argument(1))))
+				})}
+			}
+			return orig(call)
+		})
+	case "from":
+		r.wrap(r.owner("Array"), name, func(call goja.FunctionCall, orig native) goja.Value {
+			call.Arguments = append([]goja.Value{r.copied(call.Argument(0))}, call.Arguments[min(1, len(call.Arguments)):]...)
+			return orig(call)
+		})
+	case "fromEntries":
+		r.wrap(object, name, func(call goja.FunctionCall, orig native) goja.Value {
+			r.guardedList(call.Argument(0))
+			return orig(call)
+		})
+	case "apply":
+		r.wrap(r.functions(), name, func(call goja.FunctionCall, orig native) goja.Value {
+			if a := call.Argument(1); !goja.IsUndefined(a) && !goja.IsNull(a) {
+				r.list(a)
+			}
+			return orig(call)
+		})
+	case "concat":
+		r.wrap(text, name, func(call goja.FunctionCall, orig native) goja.Value {
+			size := 0
+			args := make([]goja.Value, len(call.Arguments))
+			for i, a := range call.Arguments {
+				t := r.short(a)
+				size += t.Length()
+				args[i] = t
+			}
+			this := r.short(call.This)
+			if size+this.Length() > mostText {
+				r.tooLong()
+			}
+			return orig(goja.FunctionCall{This: this, Arguments: args})
+		})
+	case "repeat", "padStart", "padEnd":
+		r.wrap(text, name, func(call goja.FunctionCall, orig native) goja.Value {
+			this, n := r.short(call.This), call.Argument(0).ToFloat()
+			size := n
+			if name == "repeat" {
+				size = n * float64(max(this.Length(), 1))
+			}
+			if size > mostText {
+				r.tooLong()
+			}
+			if math.IsNaN(n) {
+				n = 0
+			}
+			args := []goja.Value{r.vm.ToValue(n)}
+			if len(call.Arguments) > 1 && !goja.IsUndefined(call.Argument(1)) {
+				args = append(args, r.short(call.Argument(1)))
+			}
+			return orig(goja.FunctionCall{This: this, Arguments: args})
+		})
+	case "replace", "replaceAll":
+		r.wrap(text, name, func(call goja.FunctionCall, _ native) goja.Value {
+			if _, f := goja.AssertFunction(call.Argument(1)); f {
+				panic(r.vm.NewTypeError("%s takes a text, not a function, in a script", name))
+			}
+			this, old, by := r.short(call.This).String(), r.short(call.Argument(0)).String(), r.short(call.Argument(1)).String()
+			n := 1
+			if name == "replaceAll" {
+				n = strings.Count(this, old)
+			}
+			if len(this)+n*len(by) > mostText {
+				r.tooLong()
+			}
+			return r.vm.ToValue(strings.Replace(this, old, by, n))
+		})
+	case "name", "message":
+		if r.installed["error"] {
+			return
+		}
+		r.installed["error"] = true
+		r.wrap(r.prototype("Error"), "toString", func(call goja.FunctionCall, _ native) goja.Value {
+			e := call.This.ToObject(r.vm)
+			name, msg := r.part(e, "name", "Error"), r.part(e, "message", "")
+			switch {
+			case len(name)+len(msg) > mostText:
+				r.tooLong()
+			case name == "" || msg == "":
+				return r.vm.ToValue(name + msg)
+			}
+			return r.vm.ToValue(name + ": " + msg)
+		})
+	}
+}

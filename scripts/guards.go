@@ -1,0 +1,276 @@
+package scripts
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/dop251/goja"
+	"github.com/dop251/goja/unistring"
+)
+
+// The guards that check puts into a script are global functions whose names no
+// source can spell, and which nothing can replace.
+const (
+	guardText   unistring.String = " text"   // what + or a template has made
+	guardList   unistring.String = " list"   // what a spread or a constructor goes through
+	guardFields unistring.String = " fields" // an object that is spread
+	guardKey    unistring.String = " key"    // a computed name of a property
+)
+
+// native is a built-in function.
+type native = func(goja.FunctionCall) goja.Value
+
+// guards puts the guards in place.
+func (r *run) guards() {
+	for name, f := range map[unistring.String]native{
+		guardText: func(c goja.FunctionCall) goja.Value {
+			if t, ok := c.Argument(0).(goja.String); ok && t.Length() > mostText {
+				r.tooLong()
+			}
+			return c.Argument(0)
+		},
+		guardList:   func(c goja.FunctionCall) goja.Value { return r.guardedList(c.Argument(0)) },
+		guardFields: func(c goja.FunctionCall) goja.Value { r.fields(c.Argument(0)); return c.Argument(0) },
+		guardKey: func(c goja.FunctionCall) goja.Value {
+			v := c.Argument(0)
+			if o, ok := v.(*goja.Object); ok {
+				v = o.ToString()
+			}
+			if t, ok := v.(goja.String); ok && t.Length() < 32 {
+				if name := t.String(); capped(name) {
+					r.install(name)
+				}
+			}
+			return v
+		},
+	} {
+		if r.uses[string(name)] {
+			_ = r.vm.GlobalObject().DefineDataProperty(string(name), r.vm.ToValue(f), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE)
+		}
+	}
+}
+
+// poll ends a built-in's work once the script has been stopped.
+func (r *run) poll() {
+	if r.stopped.Load() {
+		panic(r.vm.NewTypeError("stopped"))
+	}
+}
+
+func (r *run) tooLong() { panic(r.vm.NewTypeError("a text of more than %d characters", mostText)) }
+
+func (r *run) tooMany(what string) {
+	panic(r.vm.NewTypeError("%s of more than %d", what, mostItems))
+}
+
+// short is a value as a text that built-ins may work on.
+func (r *run) short(v goja.Value) goja.String {
+	r.poll()
+	t, _ := v.ToString().(goja.String)
+	if t.Length() > mostText {
+		r.tooLong()
+	}
+	return t
+}
+
+// list demands a list that built-ins may walk.
+func (r *run) list(v goja.Value) {
+	r.poll()
+	o, ok := v.(*goja.Object)
+	if !ok || o.ClassName() != "Array" {
+		panic(r.vm.NewTypeError("this works on lists alone, in a script"))
+	}
+	if o.Get("length").ToInteger() > mostItems {
+		r.tooMany("a list")
+	}
+}
+
+var (
+	typeMap = reflect.TypeFor[[][2]any]()
+	typeSet = reflect.TypeFor[[]any]()
+)
+
+// guardedList demands what may be gone through natively: a list, a text, a Map or a
+// Set, or nothing. Anything else could go on for ever without a step of the script.
+func (r *run) guardedList(v goja.Value) goja.Value {
+	switch v := v.(type) {
+	case goja.String:
+		return r.short(v)
+	case *goja.Object:
+		if t := v.ExportType(); v.ClassName() == "Object" && (t == typeMap || t == typeSet) {
+			r.poll()
+			return v
+		}
+		r.list(v)
+	}
+	return v
+}
+
+// fields demands an object whose fields built-ins may walk.
+func (r *run) fields(v goja.Value) {
+	switch v := v.(type) {
+	case goja.String:
+		if v.Length() > mostItems {
+			r.tooLong()
+		}
+	case *goja.Object:
+		r.poll()
+		if v.ClassName() == "Array" {
+			r.list(v)
+		} else if len(v.Keys()) > mostItems {
+			r.tooMany("an object with fields")
+		}
+	}
+}
+
+// part is a property of an error as a text.
+func (r *run) part(e *goja.Object, name, other string) string {
+	v := e.Get(name)
+	if v == nil || goja.IsUndefined(v) {
+		return other
+	}
+	return r.short(v).String()
+}
+
+// listed makes a list of what an iterator of a list would give.
+func (r *run) listed(v goja.Value, what string) goja.Value {
+	r.list(v)
+	o := v.(*goja.Object)
+	out := make([]any, o.Get("length").ToInteger())
+	for i := range out {
+		value := o.Get(strconv.Itoa(i))
+		if value == nil {
+			value = goja.Undefined()
+		}
+		switch what {
+		case "keys":
+			out[i] = i
+		case "values":
+			out[i] = value
+		default:
+			out[i] = r.vm.NewArray(i, value)
+		}
+	}
+	return r.vm.NewArray(out...)
+}
+
+// drain makes a list of what a Map's or a Set's iterator gives.
+func (r *run) drain(iterator goja.Value) goja.Value {
+	var out []any
+	r.vm.ForOf(iterator, func(v goja.Value) bool {
+		r.poll()
+		if out = append(out, v); len(out) > mostItems {
+			r.tooMany("a list")
+		}
+		return true
+	})
+	return r.vm.NewArray(out...)
+}
+
+// copied is what Array.from may go through: as guardedList, and the list of what is
+// only like one.
+func (r *run) copied(v goja.Value) goja.Value {
+	o, ok := v.(*goja.Object)
+	if !ok || o.ClassName() == "Array" || o.ExportType() == typeMap || o.ExportType() == typeSet {
+		return r.guardedList(v)
+	}
+	length := o.Get("length")
+	if length == nil || goja.IsUndefined(length) {
+		return r.vm.NewArray()
+	}
+	n := length.ToInteger()
+	if n > mostItems {
+		r.tooMany("a list")
+	}
+	out := make([]any, max(n, 0))
+	for i := range out {
+		r.poll()
+		if out[i] = o.Get(strconv.Itoa(i)); out[i] == goja.Value(nil) {
+			out[i] = goja.Undefined()
+		}
+	}
+	return r.vm.NewArray(out...)
+}
+
+// join is Array.prototype.join, which every list goes through that becomes a text:
+// one that holds itself many times over is longer than any time limit.
+func (r *run) join(call goja.FunctionCall) goja.Value {
+	r.list(call.This)
+	if r.joining++; r.joining > deepJoin {
+		r.joining = 0
+		panic(r.vm.NewTypeError("lists nested too deep to be a text"))
+	}
+	o, sep := call.This.(*goja.Object), ","
+	if s := call.Argument(0); !goja.IsUndefined(s) {
+		sep = r.short(s).String()
+	}
+	var out strings.Builder
+	for i := range int(o.Get("length").ToInteger()) {
+		if i > 0 {
+			out.WriteString(sep)
+		}
+		if v := o.Get(strconv.Itoa(i)); v != nil && !goja.IsUndefined(v) && !goja.IsNull(v) {
+			out.WriteString(r.short(v).String())
+		}
+		if out.Len() > mostText {
+			r.tooLong()
+		}
+	}
+	r.joining = max(r.joining-1, 0)
+	return r.vm.ToValue(out.String())
+}
+
+// owner is a global object as it was before the script ran.
+func (r *run) owner(name string) *goja.Object {
+	if o := r.owners[name]; o != nil {
+		return o
+	}
+	if r.owners == nil {
+		r.owners = make(map[string]*goja.Object, 8)
+	}
+	o := r.vm.GlobalObject().Get(name).(*goja.Object)
+	r.owners[name] = o
+	return o
+}
+
+func (r *run) prototype(name string) *goja.Object {
+	return r.owner(name).Get("prototype").(*goja.Object)
+}
+
+// functions is the prototype of all functions.
+func (r *run) functions() *goja.Object { return r.owner("Object").Prototype() }
+
+// wrap puts a function in the place of a built-in one.
+func (r *run) wrap(owner *goja.Object, name string, by func(goja.FunctionCall, native) goja.Value) {
+	f, ok := owner.Get(name).(*goja.Object)
+	if !ok {
+		return
+	}
+	orig, ok := f.Export().(native)
+	if !ok {
+		return
+	}
+	r.put(owner, name, r.vm.ToValue(func(call goja.FunctionCall) goja.Value { return by(call, orig) }))
+}
+
+func (r *run) put(owner *goja.Object, name string, v goja.Value) { _ = owner.Set(name, v) }
+
+// remove takes a name from every built-in object that has it.
+func (r *run) remove(name string) {
+	owners := []*goja.Object{r.functions()}
+	if name != "constructor" {
+		owners = append(owners, r.owner("Object"), r.prototype("Object"), r.prototype("Array"), r.owner("String"), r.prototype("String"))
+		if name == "toLocaleString" {
+			owners = append(owners, r.prototype("Number"), r.prototype("Date"))
+		}
+	}
+	for _, kind := range [...]string{"Map", "Set"} {
+		if r.kinds[kind] {
+			owners = append(owners, r.prototype(kind))
+		}
+	}
+	for _, o := range owners {
+		_ = o.Delete(name)
+	}
+}

@@ -1,0 +1,290 @@
+package scripts_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"headway/core"
+	"headway/scripts"
+)
+
+// hostile are scripts that would hang, grow or escape. Each has its line where it is
+// refused or stopped; 0 is any.
+var hostile = []struct {
+	name, source string
+	line         int
+}{
+	{"loop at the top", "var x = 1;\nwhile (true) {}\nfunction score() { return 0; }", 2},
+	{"loop in score", "function score() {\n  for (;;) {}\n}", 2},
+	{"loop in a getter", "const o = { get x() {\n while (true) {} } };\nfunction score() { return o.x; }", 2},
+	{"loop in a comparison", "function score() {\n [2, 1, 3].sort(function () {\n for (;;) {} }); return 0; }", 3},
+	{"loop in valueOf", "const o = { valueOf() {\n while (true) {} } };\nfunction score() { return o * 1; }", 2},
+	{"loop in toString", "const o = { toString() {\n while (true) {} } };\nfunction score() { return 'x' + o; }", 2},
+	{"loop in a toString of a key", "const o = { toString() {\n while (true) {} } };\nfunction score() { return [1][o]; }", 2},
+	{"loop in what is thrown", "function score() {\n throw { toString() { for (;;) {} } }; }", 2},
+	{"loop in an answer", "function score() {\n return { get length() { for (;;) {} } }; }", 0},
+	{"loop in a map", "function score() { return [1, 2].map(() => {\n for (;;) {} })[0]; }", 2},
+	{"loop that catches", "function score() { for (;;) { try { for (;;) {} } catch (e) {} finally {} } }", 1},
+	{"loop in finally", "function score() { try { throw 1 } finally {\n for (;;) {} } }", 2},
+	{"regular expression", "function score() {\n  return /^(a+)+$/.test('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab') ? 1 : 0; }", 2},
+	{"RegExp", "function score() {\n  return new RegExp('^(a+)+$').test('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab') ? 1 : 0; }", 2},
+	{"match", "function score() {\n  return 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab'.match('^(a+)+$') ? 1 : 0; }", 2},
+	{"match by a computed name", "function score() {\n  return 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab'['mat' + 'ch']('^(a+)+$') ? 1 : 0; }", 2},
+	{"match taken apart", "const { match } = 'x';\nfunction score() {\n  return match.call('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab', '^(a+)+$') ? 1 : 0; }", 3},
+	{"match taken apart by a computed name", "const { ['mat' + 'ch']: m } = 'x';\nfunction score() {\n  return m.call('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab', '^(a+)+$') ? 1 : 0; }", 3},
+	{"new Array filled", "function score() {\n  return new Array(5e7).fill(0).length; }", 2},
+	{"Array filled by a computed name", "function score() {\n  return Array(5e7)['fi' + 'll'](0).length; }", 2},
+	{"list of a length filled", "function score() { const a = []; a.length = 4294967295;\n  a.fill(0); return 0; }", 2},
+	{"like a list", "function score() {\n  Array.prototype.fill.call({ length: 1e15 }, 0); return 0; }", 2},
+	{"like a list with two lengths", "let n = 0;\nfunction score() {\n  Array.prototype.indexOf.call({ get length() { return n++ ? 1e15 : 0 } }, 0); return 0; }", 3},
+	{"Array.from a length", "function score() {\n  return Array.from({ length: 1e9 }).length; }", 2},
+	{"Array.from a length that changes", "let n = 0;\nfunction score() {\n  return Array.from({ get length() { return n++ ? 5 : 1e12 } }).length; }", 3},
+	{"repeat in a loop", "function score() { let s = '';\n  for (;;) s = 'x'.repeat(2 ** 29); }", 2},
+	{"repeat by a computed name", "const k = 'repeat';\nfunction score() {\n  return 'x'[k](2 ** 29).length; }", 3},
+	{"repeat through call", "const f = ''.repeat;\nfunction score() {\n  return f.call('x', 2 ** 28).length; }", 3},
+	{"padStart", "function score() {\n  return 'x'.padStart(2 ** 29).length; }", 2},
+	{"text doubled", "function score() { let s = 'x';\n  for (;;) s += s; }", 2},
+	{"text doubled in a field", "const o = { s: 'x' };\nfunction score() {\n  for (;;) o.s += o.s; }", 3},
+	{"text doubled by a computed name", "const o = { s: 'x' }; const k = 's';\nfunction score() {\n  for (;;) o[k] += o[k]; }", 3},
+	{"text doubled in a template", "function score() { let s = 'x';\n  for (;;) s = `${s}${s}${s}${s}`; }", 2},
+	{"text doubled by concat", "function score() { let s = 'x';\n  for (;;) s = s.concat(s, s); }", 2},
+	{"text doubled by join", "function score() { let s = 'x';\n  for (;;) s = [s, s].join(''); }", 2},
+	{"text doubled by a list", "function score() { let s = 'x';\n  for (;;) s = String([s, s]); }", 2},
+	{"text doubled by an error", "function score() { let s = 'x'; const e = new Error();\n  for (;;) { e.name = s; e.message = s; s = String(e); } }", 2},
+	{"text doubled by replaceAll", "function score() { let s = 'xx';\n  for (;;) s = s.replaceAll('x', s); }", 2},
+	{"text grown by replace with a function", "function score() {\n  return 'x'.replaceAll('x', () => 'y').length; }", 2},
+	{"template of many parts", "function score() { const s = 'x'.repeat(9999);\n  return `" + strings.Repeat("${s}", 1000) + "`.length; }", 2},
+	{"spread of a text", "function score() { let s = 'x'; while (s.length < 3e7) s += s;\n  return [...s].length; }", 1},
+	{"fields of a text", "function score() { let s = 'x'; while (s.length < 3e7) s += s;\n  return { ...s }.length; }", 1},
+	{"list doubled", "function score() { let a = [1];\n  for (;;) a = [...a, ...a]; }", 2},
+	{"list doubled by concat", "function score() { let a = [1];\n  for (;;) a = a.concat(a); }", 2},
+	{"list doubled by push", "function score() { let a = [1];\n  for (;;) a.push(...a); }", 2},
+	{"list doubled by apply", "function score() { let a = [1];\n  for (;;) a.push.apply(a, a); }", 2},
+	{"push for ever", "function score() { const a = [];\n  for (;;) a.push({ x: 1 }); }", 2},
+	{"list by index for ever", "function score() { const a = []; let i = 0;\n  for (;;) a[i++] = i; }", 2},
+	{"fields for ever", "function score() { const a = {}; let i = 0;\n  for (;;) a['k' + i++] = i; }", 2},
+	{"Map for ever", "function score() { const m = new Map(); let i = 0;\n  for (;;) m.set(i++, [i]); }", 2},
+	{"closures for ever", "function score() { let f = () => 1;\n  for (;;) { const g = f; f = () => g; } }", 2},
+	{"prototypes for ever", "function score() { let o = {};\n  for (;;) o = Object.create(o); }", 2},
+	{"join of holes", "function score() {\n  return new Array(3e6).join().length; }", 2},
+	{"sort of holes", "function score() {\n  new Array(4e6).sort(); return 0; }", 2},
+	{"reverse of holes", "function score() {\n  new Array(4e9).reverse(); return 0; }", 2},
+	{"splice of holes", "function score() {\n  new Array(4e9).splice(1, 1, 2, 3); return 0; }", 2},
+	{"text of holes", "function score() {\n  return ('' + new Array(3e8)).length; }", 2},
+	{"list in itself many times", "function score() { let a = [1, 1]; for (let i = 0; i < 40; i++) a = [a, a];\n  return String(a).length; }", 2},
+	{"list deep in itself", "function score() { let a = []; for (let i = 0; i < 1e3; i++) a = [a];\n  return ('' + a).length; }", 2},
+	{"flat", "function score() { let a = [1, 1]; for (let i = 0; i < 40; i++) a = [a, a];\n  return a.flat(Infinity).length; }", 2},
+	{"flat by a computed name", "function score() { let a = [1, 1]; for (let i = 0; i < 40; i++) a = [a, a];\n  return a['fl' + 'at'](Infinity).length; }", 2},
+	{"recursion", "function f() {\n  return f() + 1; }\nfunction score() { return f(); }", 0},
+	{"recursion through a built-in", "function f() {\n  return [1].map(f); }\nfunction score() { return f(); }", 0},
+	{"recursion through toString", "const o = { toString() {\n  return `${o}`; } };\nfunction score() { return '' + o; }", 0},
+	{"throwing getter", "const o = { get x() {\n  throw new Error('no'); } };\nfunction score() { return o.x; }", 2},
+	{"deep JSON", "function score() {\n  return JSON.parse('['.repeat(200000)).length; }", 2},
+	{"JSON of a list in itself", "function score() { let a = [1]; for (let i = 0; i < 40; i++) a = [a, a];\n  return JSON.stringify(a).length; }", 2},
+	{"BigInt", "function score() { let n = 3n;\n  for (;;) n = n ** n; }", 1},
+	{"BigInt of a text", "function score() {\n  let n = BigInt(3); for (;;) n = n * n; }", 2},
+	{"huge BigInt literal", "const n =\n  " + strings.Repeat("9", 100_000) + "n;\nfunction score() { return 0; }", 2},
+	{"promise", "async function score() { return 0; }", 1},
+	{"Promise", "function score() {\n  return Promise.resolve(1); }", 2},
+	{"async arrow", "const f = 1;\nconst score = async () => 0;", 2},
+	{"generator", "function* g() { for (;;) yield 1; }\nfunction score() { return [...g()].length; }", 1},
+	{"generator method", "const o = {\n  *g() { for (;;) yield 1; } };\nfunction score() { return [...o.g()].length; }", 2},
+	{"Proxy", "function score() {\n  return new Proxy({}, { get() { for (;;) {} } }).x; }", 2},
+	{"Symbol", "function score() {\n  return [...{ [Symbol.iterator]: () => ({ next: Object }) }].length; }", 2},
+	{"iterator without an end", "function score() { const it = [].values(); it.next = Object;\n  return [...it].length || NaN; }", 0},
+	{"iterator without an end in a Set", "function score() { const it = [].keys(); it.next = Object;\n  return new Set(it).size || NaN; }", 0},
+	{"iterator of a Map without an end", "function score() { const it = new Map().entries(); it.next = Object;\n  return [...it].length || NaN; }", 0},
+	{"inherited iterator", "function score() { const o = Object.create(Array.prototype); o.length = 1e15;\n  return [...o].length; }", 2},
+	{"inherited iterator in a Set", "function score() { const o = Object.create(Array.prototype); o.length = 1e15;\n  return new Set(o).size; }", 2},
+	{"inherited iterator taken apart", "function score() { const o = Object.create(Array.prototype); o.length = 1e15;\n  const [a, ...b] = o; return 0; }", 2},
+	{"inherited iterator in parameters", "function f([a, ...b]) {}\nfunction score() { const o = Object.create(Array.prototype); o.length = 1e15; f(o); return 0; }", 1},
+	{"set that only looks like one", "function score() {\n  return new Set([1]).union({ size: 1, has: () => true, keys: () => ({ next: Object }) }).size; }", 2},
+	{"set by a computed name", "function score() {\n  return new Set([1])['un' + 'ion']({ size: 1, has: () => true, keys: () => ({ next: Object }) }).size; }", 2},
+	{"Set under another name", "const S = Set;\nfunction score() { return new S({ length: 1e15, __proto__: Array.prototype }).size; }", 1},
+	{"Set inherited", "class S extends Set {}\nfunction score() { return 0; }", 1},
+	{"Set by its prototype", "function score() { const S = new Set()['con' + 'structor'];\n  return new S({ length: 1e15, __proto__: Array.prototype }).size; }", 0},
+	{"bound functions for ever", "function score() { let f = () => 1;\n  for (;;) f = f.bind(); }", 2},
+	{"eval", "function score() {\n  return eval('/(a+)+b(?=c)/.test(1)'); }", 2},
+	{"eval under another name", "const e = [eval];\nfunction score() { return e[0]('1'); }", 1},
+	{"Function", "function score() {\n  return new Function('return /a/')(); }", 2},
+	{"Function by its constructor", "function score() {\n  return score.constructor('for (;;) {}')(); }", 2},
+	{"Function by a computed name", "function score() {\n  return score['constr' + 'uctor']('return 1n')(); }", 0},
+	{"Function by an arrow's prototype", "function score() { const p = Object.getPrototypeOf(() => 1);\n  return p['constr' + 'uctor']('return 1n')(); }", 0},
+	{"Function by a descriptor", "function score() { const p = Object.getPrototypeOf(() => 1);\n  return Object.getOwnPropertyDescriptor(p, 'constructor').value('return 1n')(); }", 2},
+	{"global object", "const g = this;\nfunction score() { return 0; }", 1},
+	{"global object in an arrow", "const g = () => this;\nfunction score() { return 0; }", 1},
+	{"globalThis", "const g = globalThis;\nfunction score() { return 0; }", 1},
+	{"sloppy this", "function f() { return this; }\nfunction score() {\n  return f().eval('1'); }", 3},
+	{"escaped name", "function score() {\n  return \\u0065val('1'); }", 2},
+	{"ArrayBuffer", "function score() {\n  return new ArrayBuffer(2 ** 31).byteLength; }", 2},
+	{"typed array", "function score() {\n  return new Float64Array(3e8).length; }", 2},
+	{"String.raw", "function score() {\n  return String.raw({ raw: { length: 1e9 } }).length; }", 2},
+	{"normalize", "function score() {\n  return 'x'.normalize().length; }", 2},
+	{"rest of fields", "function score() {\n  const { ...r } = 'x'.repeat(9999); return 0; }", 2},
+	{"writing to an offer", "function score(job, offer) {\n  offer.charge_usd = 0; return 0; }", 2},
+	{"writing to the job", "function score(job) {\n  job.secret = 0; return 0; }", 2},
+	{"writing to labels", "function score(job, offer) {\n  offer.labels.x = 'y'; return 0; }", 2},
+	{"writing to the auction", "function score(job, offer, auction) {\n  delete auction.count; return 0; }", 2},
+	{"defining in an offer", "function score(job, offer) {\n  Object.defineProperty(offer, 'id', { value: 'x' }); return 0; }", 2},
+	{"assigning to an offer", "function score(job, offer) {\n  Object.assign(offer, { id: 'x' }); return 0; }", 2},
+	{"freezing an offer", "function score(job, offer) {\n  Object.freeze(offer); return 0; }", 2},
+	{"a number that is none", "function score() { return NaN; }", 1},
+	{"without end", "\nfunction score() { return 1 / 0; }", 2},
+	{"nothing", "function score() {}", 1},
+	{"a text", "function score() { return '1'; }", 1},
+	{"a truth", "function score() { return true; }", 1},
+	{"an object", "function score() { return {}; }", 1},
+	{"a function", "function score() { return score; }", 1},
+	{"a list of one", "function score() { return [1]; }", 1},
+	{"a list of texts", "function score() { return ['1', 2]; }", 1},
+	{"half a tier", "function score() { return [0.5, 2]; }", 1},
+	{"a tier that is none", "function score() { return [NaN, 2]; }", 1},
+	{"an answer with a getter that throws", "function score() { const a = [1, 2]; Object.defineProperty(a, '0', {\n  get() { throw new Error('x'); } }); return a; }", 2},
+	{"an answer with a getter that hangs", "function score() { const a = [1, 2]; Object.defineProperty(a, '0', {\n  get() { for (;;) {} } }); return a; }", 2},
+	{"no score", "const x = 1;", 0},
+	{"score that is no function", "const score = 1;", 1},
+	{"throw nothing", "function score() {\n  throw undefined; }", 2},
+	{"throw what says a lot", "function score() {\n  throw new Error('x'.repeat(9999)); }", 2},
+	{"syntax", "function score( {\n", 0},
+	{"zero bytes", "function score() { return 0; }\n\x00", 2},
+	{"not UTF-8", "\xff\xfe", 0},
+	{"empty", "", 0},
+	{"brackets", strings.Repeat("(", 100_000), 1},
+	{"brackets that match", "x = " + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), 1},
+	{"arrows", strings.Repeat("a=>", 50_000) + "1", 1},
+	{"nots", "x = " + strings.Repeat("!", 200_000) + "1", 1},
+	{"sums", "x = " + strings.Repeat("1+", 100_000) + "1", 1},
+	{"assignments", strings.Repeat("a=", 100_000) + "1", 1},
+	{"calls", "a" + strings.Repeat("()", 100_000), 1},
+	{"members", "a" + strings.Repeat(".a", 100_000), 1},
+	{"templates", "a" + strings.Repeat("``", 100_000), 1},
+	{"conditions", strings.Repeat("a?a:", 60_000) + "1", 1},
+	{"ifs", strings.Repeat("if(1)", 50_000) + ";", 1},
+	{"elses", strings.Repeat("if(1);else ", 20_000) + ";", 1},
+	{"source map", "function score() { return 0; }\nthrow 1\n//# sourceMappingURL=/etc/passwd", 2},
+	{"too large", "//" + strings.Repeat("x", 256<<10), 0},
+}
+
+// report is what a child saw.
+type report struct {
+	Ms    float64
+	Line  int
+	Msg   string
+	Where string // load or rank
+	Peak  int64  // bytes resident at most
+	Next  string // what a good script said afterwards
+}
+
+// TestHostileChild runs one hostile script; TestHostile starts it in a process of
+// its own, whose memory it can look at.
+func TestHostileChild(t *testing.T) {
+	name := os.Getenv("HOSTILE")
+	if name == "" {
+		return
+	}
+	for _, h := range hostile {
+		if h.name != name {
+			continue
+		}
+		good := load(t, "function score(job, offer) { return offer.charge_usd; }")
+		// It behaves while it is tried, so that it is met in a call too.
+		source := h.source
+		if strings.Contains(source, "function score(") {
+			source = strings.Replace(source, "function score(", "function evil(", 1) +
+				"\nfunction score(job, offer, auction) { return job.model === 'sample' ? 0 : evil(job, offer, auction); }"
+		}
+		r := report{Ms: 1e9}
+		for range 5 { // the machine may be busy with something else
+			s, err := scripts.Load("h", "h.js", []byte(source))
+			start := time.Now()
+			if r.Where = "load"; err == nil {
+				r.Where = "rank"
+				q := auction(20)
+				err = s.Rank(q, make([]core.Rank, 20), make([]bool, 20))
+			}
+			took := float64(time.Since(start).Microseconds()) / 1000
+			if e := asScript(t, err); e != nil {
+				r.Line, r.Msg = e.Line, e.Error()
+			}
+			if r.Ms = min(r.Ms, took); r.Ms < 50 {
+				break
+			}
+		}
+		// As it is written it is refused, or fails in the same way.
+		if s, err := scripts.Load("h", "h.js", []byte(h.source)); err == nil {
+			q := auction(20)
+			if s.Rank(q, make([]core.Rank, 20), make([]bool, 20)) == nil {
+				r.Msg = ""
+			}
+		}
+		q := auction(20)
+		q.Limit = 5 * time.Second
+		ranks, in := make([]core.Rank, 20), make([]bool, 20)
+		if err := good.Rank(q, ranks, in); err != nil {
+			r.Next = err.Error()
+		} else if !in[19] || ranks[19].Cost != q.Candidates[19].Charge.Float() {
+			r.Next = fmt.Sprint(in, ranks)
+		}
+		status, _ := os.ReadFile("/proc/self/status")
+		for line := range strings.Lines(string(status)) {
+			if kb, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+				fmt.Sscan(kb, &r.Peak)
+				r.Peak <<= 10
+			}
+		}
+		out, _ := json.Marshal(r)
+		fmt.Printf("REPORT %s\n", out)
+	}
+}
+
+func asScript(t *testing.T, err error) *core.ScriptError {
+	var e *core.ScriptError
+	if err != nil && !errors.As(err, &e) {
+		t.Fatalf("%T: %v", err, err)
+	}
+	return e
+}
+
+func TestHostile(t *testing.T) {
+	two := make(chan struct{}, 2)
+	for _, h := range hostile {
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			two <- struct{}{}
+			defer func() { <-two }()
+			cmd := exec.Command(os.Args[0], "-test.run=^TestHostileChild$")
+			cmd.Env = append(os.Environ(), "HOSTILE="+h.name)
+			out, err := cmd.CombinedOutput()
+			_, text, found := strings.Cut(string(out), "REPORT ")
+			if err != nil || !found {
+				t.Fatalf("%v\n%.3000s", err, out)
+			}
+			var r report
+			if err := json.NewDecoder(strings.NewReader(text)).Decode(&r); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s in %.1f ms, %d MiB: %s", r.Where, r.Ms, r.Peak>>20, r.Msg)
+			if r.Msg == "" {
+				t.Error("it ranked")
+			}
+			if h.line != 0 && r.Line != h.line && !(r.Where == "rank" && strings.Contains(r.Msg, "score gave")) {
+				t.Errorf("line %d, want %d: %s", r.Line, h.line, r.Msg)
+			}
+			if r.Ms > 50 {
+				t.Errorf("it took %.1f ms", r.Ms)
+			}
+			if r.Peak > 200<<20 && !raceDetector {
+				t.Errorf("%d MiB", r.Peak>>20)
+			}
+			if r.Next != "" {
+				t.Errorf("the next ranking: %s", r.Next)
+			}
+		})
+	}
+}
