@@ -244,10 +244,16 @@ func (r *messagesRequest) block() bool {
 // words consumes the text of a block. One that is for Anthropic's accounts and
 // another one in each call is not noted: no cache of a prompt begins with it.
 func (r *messagesRequest) words() {
-	noted := len(*r.noted())
-	r.prose()
-	if list := *r.noted(); r.lead && len(list) > noted && bytes.HasPrefix(r.b[list[noted].From:], []byte(billing)) {
-		*r.noted() = list[:noted]
+	switch raw, ok := r.text(); {
+	case !ok:
+		r.raw()
+	case r.lead && bytes.HasPrefix(raw, []byte(billing)):
+		r.job.PromptBytes += textLen(raw)
+	case bytes.HasPrefix(raw, []byte(markdown+"data:image")): // a picture that a model made
+		r.job.PromptBytes += mediaBytes
+		r.job.Features |= core.FeatureImages
+	default:
+		r.said(raw)
 	}
 }
 

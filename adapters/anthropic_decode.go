@@ -428,6 +428,9 @@ func (d *messagesDecoder) messages() error {
 			m.Role = core.RoleUser
 		case "assistant":
 			m.Role = core.RoleAssistant
+			for i := range m.Parts {
+				fromMarkdown(&m.Parts[i])
+			}
 		case "system":
 			m.Role = core.RoleSystem
 		default:

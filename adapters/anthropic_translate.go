@@ -37,7 +37,7 @@ type messagesTranslator struct {
 
 // writtenBlock is one block of the message.
 type writtenBlock struct {
-	kind     core.EventKind // EventText, EventReasoning, EventTool; EventSeal for what is encrypted
+	kind     core.EventKind // EventText, EventReasoning, EventTool; EventSeal for what is encrypted, EventMedia for a picture as text
 	id, name string         // of a tool call
 	call     int            // its number
 	args     jsonEnd
@@ -75,6 +75,13 @@ func (t *messagesTranslator) Event(dst []byte, e *core.Event) []byte {
 		return t.begin(dst, writtenBlock{kind: core.EventTool, id: id, name: e.Name, call: e.Index})
 	case core.EventArguments:
 		return t.arguments(dst, e.Index, e.Text)
+	case core.EventMedia:
+		if !pictured(e.Media) {
+			return t.piece(dst, core.EventText, inWords(e).Text)
+		}
+		said := make([]byte, 0, len(e.Media.Base64)+len(e.Media.URL)+64)
+		said = append(appendAddress(append(said, markdown...), e.Media), ')')
+		return t.begin(dst, writtenBlock{kind: core.EventMedia, text: said})
 	case core.EventFinish:
 		if t.finish == "" {
 			t.finish = e.Finish
@@ -299,7 +306,7 @@ func (t *messagesTranslator) next(dst []byte) []byte {
 	t.index++
 	w.b = append(w.b, `,"content_block":`...)
 	switch t.block.kind {
-	case core.EventText:
+	case core.EventText, core.EventMedia:
 		w.b = append(w.b, `{"type":"text","text":""`...)
 	case core.EventReasoning:
 		w.b = append(w.b, `{"type":"thinking","thinking":"","signature":""`...)
@@ -327,6 +334,7 @@ var deltas = [...]string{
 	core.EventReasoning: `,"delta":{"type":"thinking_delta","thinking":"`,
 	core.EventSeal:      `,"delta":{"type":"signature_delta","signature":"`,
 	core.EventTool:      `,"delta":{"type":"input_json_delta","partial_json":"`,
+	core.EventMedia:     `,"delta":{"type":"text_delta","text":"`,
 }
 
 // delta writes a piece of the open block.
@@ -364,7 +372,7 @@ func (t *messagesTranslator) keep() {
 	w, b := &t.content, &t.block
 	w.item()
 	switch b.kind {
-	case core.EventText:
+	case core.EventText, core.EventMedia:
 		w.b = append(w.b, `{"type":"text","text":`...)
 		w.inner(b.text)
 	case core.EventReasoning:

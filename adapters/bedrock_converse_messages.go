@@ -113,6 +113,9 @@ func (e *converseBody) part(p turnPart) error {
 		}
 		e.close('}')
 	default:
+		if p.message.Role == core.RoleAssistant {
+			return cannot(p.place(e.content), "takes only text in the model's own turns")
+		}
 		return e.media(p.Part, p.place(e.content))
 	}
 	return nil

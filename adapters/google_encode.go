@@ -212,7 +212,15 @@ func (e *googleEncoder) part(m *core.Message, j int, system bool) error {
 		return e.result(m, j)
 	case core.PartImage, core.PartDocument, core.PartAudio:
 		e.next()
-		return e.media(p, partAt(e.c, m, j))
+		if err := e.media(p, partAt(e.c, m, j)); err != nil {
+			return err
+		}
+		if m.Role == core.RoleAssistant && e.seal != nil { // Gemini signs its pictures
+			e.b = e.b[:len(e.b)-1]
+			e.member("thoughtSignature", e.seal)
+			e.close('}')
+			e.seal = nil
+		}
 	}
 	return nil
 }
@@ -357,20 +365,25 @@ func (e *googleEncoder) media(p *core.Part, place string) error {
 	if kind == "" {
 		return cannot(place, "must be told what type of file it is")
 	}
+	e.open('{')
+	e.file(kind, m)
+	e.close('}')
+	return nil
+}
+
+// file writes the member of a Google part that is a file of a type.
+func (t *text) file(kind string, m *core.Media) {
 	name, at, v := "inlineData", "data", m.Base64
 	if v == nil {
 		name, at, v = "fileData", "fileUri", inner(m.URL)
 	}
-	e.open('{')
-	e.key(name)
-	e.open('{')
-	e.key("mimeType")
-	e.str(kind)
-	e.key(at)
-	e.inner(v)
-	e.close('}')
-	e.close('}')
-	return nil
+	t.key(name)
+	t.open('{')
+	t.key("mimeType")
+	t.str(kind)
+	t.key(at)
+	t.inner(v)
+	t.close('}')
 }
 
 // hint notes a mark of where to cache the prompt to: Google caches by itself.

@@ -166,14 +166,16 @@ func (r *googleReader) contentEvents(v *googleVoice, content []byte) {
 	}
 }
 
-// partEvents walks one part. Files, code that ran and its results have no place
-// in other formats; a signature of theirs goes with them.
+// partEvents walks one part. Code that ran and its results have no place in other
+// formats; a signature of theirs goes with them. Pictures among the thoughts are
+// drafts of the one that follows.
 func (r *googleReader) partEvents(v *googleVoice, c *cursor) {
 	if !c.object() {
 		c.skip()
 		return
 	}
 	var text, call []byte
+	var file *core.Media
 	var seal core.Quoted
 	thought, other := false, false
 	for key := range c.rest {
@@ -188,12 +190,14 @@ func (r *googleReader) partEvents(v *googleVoice, c *cursor) {
 			}
 		case "functionCall":
 			call = c.value()
+		case "inlineData", "fileData":
+			file = givenFile(c)
 		default:
 			c.skip()
 			other = true
 		}
 	}
-	if text == nil && call == nil && other || c.err != nil {
+	if text == nil && call == nil && file == nil && other || c.err != nil {
 		return
 	}
 	if thought {
@@ -208,12 +212,34 @@ func (r *googleReader) partEvents(v *googleVoice, c *cursor) {
 	default:
 		r.happens(core.Event{Kind: core.EventText, Choice: v.choice, Text: text})
 	}
-	if seal != nil { // before the call that it came with, behind the text
+	if seal != nil { // before the call or the file that it came with, behind the text
 		r.happens(core.Event{Kind: core.EventSeal, Choice: v.choice, Seal: core.Seal{Origin: core.FormatGoogle, Text: seal}})
+	}
+	if file != nil && !thought {
+		r.happens(core.Event{Kind: core.EventMedia, Choice: v.choice, Media: file})
 	}
 	if call != nil {
 		r.callEvents(v, call)
 	}
+}
+
+// givenFile consumes a file of an answer; nil for one that holds nothing.
+func givenFile(c *cursor) *core.Media {
+	var m core.Media
+	for key := range c.given {
+		switch string(key) {
+		case "mimeType":
+			m.Type = c.word()
+		case "data":
+			m.Base64 = standard64(textOf(c))
+		case "fileUri":
+			m.URL = c.quoted()
+		}
+	}
+	if len(m.Base64) == 0 && len(m.URL) <= 2 {
+		return nil
+	}
+	return &m
 }
 
 // callEvents tells of a function call: a whole one, or a piece of one. An empty

@@ -20,7 +20,7 @@ func googleHappened(events []core.Event) string {
 	var b strings.Builder
 	for i := range events {
 		e := &events[i]
-		fmt.Fprint(&b, [...]string{"start", "text", "reasoning", "seal", "refusal", "tool", "arguments", "finish"}[e.Kind])
+		fmt.Fprint(&b, [...]string{"start", "text", "reasoning", "seal", "refusal", "tool", "arguments", "finish", "media"}[e.Kind])
 		if e.Choice > 0 {
 			fmt.Fprintf(&b, "@%d", e.Choice)
 		}
@@ -35,6 +35,8 @@ func googleHappened(events []core.Event) string {
 			fmt.Fprintf(&b, " %d %s", e.Index, e.Text)
 		case core.EventFinish:
 			fmt.Fprintf(&b, " %s", e.Finish)
+		case core.EventMedia:
+			fmt.Fprintf(&b, " %s %s%s", e.Media.Type, e.Media.Base64, e.Media.URL)
 		default:
 			fmt.Fprintf(&b, " %s", e.Text)
 		}
@@ -138,6 +140,7 @@ finish filter
 `},
 		{"what other formats have no place for", googleSSE(part(`{"executableCode":{"code":"x"},"thoughtSignature":"c2ln"},{"codeExecutionResult":{"output":"1"}},{"inlineData":{"mimeType":"image/png","data":"QQ=="}},{"text":"one"}`), `{"usageMetadata":{"promptTokenCount":1}}`, `{"candidates":[{"content":{}}]}`), `
 start  
+media image/png QQ==
 text one
 `},
 		{"half a character", googleSSE(part(`{"text":"a\\\ud83d"}`), part(`{"text":"\ude00b"}`), part(`{"text":"\\\\ud83d"}`), part(`{"text":"t\ud83d","thought":true}`), part(`{"text":"c"}`), part(`{"text":"\ude00","thought":true}`)), `

@@ -48,6 +48,9 @@ func (v *googleSpeech) event(e *core.Event) {
 		v.ready(false)
 		v.ownSeal()
 		v.seal = &core.Seal{Origin: e.Seal.Origin, Text: bytes.Clone(e.Seal.Text), ID: bytes.Clone(e.Seal.ID), Encrypted: e.Seal.Encrypted}
+	case core.EventMedia:
+		v.ready(false)
+		v.file(e.Media)
 	case core.EventTool:
 		v.ready(false)
 		v.calls = append(v.calls, &googleCalling{index: e.Index, id: e.ID, name: e.Name, seal: v.seal})
@@ -91,6 +94,20 @@ func (v *googleSpeech) words(escaped []byte, thought bool) {
 	}
 	t.raw(escaped)
 	t.raw([]byte(`"}`))
+}
+
+// file writes a file, with the seal that waits.
+func (v *googleSpeech) file(m *core.Media) {
+	v.next()
+	t := &v.parts
+	t.open('{')
+	if v.sealed = v.seal != nil; v.sealed {
+		t.key("thoughtSignature")
+		t.inner(signature(v.seal))
+		v.seal = nil
+	}
+	t.file(m.Type, m)
+	t.close('}')
 }
 
 // next begins a part.

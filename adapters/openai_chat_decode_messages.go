@@ -42,6 +42,7 @@ type chatTurn struct {
 	thought, same core.Quoted // reasoning_content; reasoning
 	seals         []chatSeal
 	calls         []core.Part // with the seals that belong to them
+	images        []core.Part // that the model made
 	cache         string
 }
 
@@ -77,6 +78,8 @@ func (m *chatTurn) read() (err *core.Error) {
 			err = m.toolCalls()
 		case "function_call":
 			err = m.oldCall()
+		case "images":
+			m.images, err = m.parts("images")
 		case "cache_control", "prompt_cache_breakpoint":
 			m.cache = d.cacheHint(name)
 		case "audio":
@@ -123,12 +126,17 @@ func (m *chatTurn) message() (core.Message, *core.Error) {
 		if m.refusal != nil {
 			parts = append(parts, core.Part{Kind: core.PartRefusal, Text: m.refusal})
 		}
+		parts = append(parts, m.images...)
 		out.Parts = append(parts, m.calls...)
+		m.images = nil
 	default:
 		return out, m.d.wrong(m.at+".role", "must be system, developer, user, assistant or tool")
 	}
 	if m.name != nil {
 		m.d.other("messages[].name", false)
+	}
+	if m.images != nil {
+		m.d.other("messages[].images", false)
 	}
 	if n := len(out.Parts); n > 0 && m.cache != "" {
 		out.Parts[n-1].Cache = m.cache

@@ -14,21 +14,32 @@ func (m *chatTurn) contents() *core.Error {
 		m.content = []core.Part{{Kind: core.PartText, Text: d.quotes(raw)}}
 		return nil
 	}
-	if !d.array() {
+	if d.peek() != '[' {
 		return d.wrong(m.at+".content", "must be a string or a list of parts")
 	}
+	var err *core.Error
+	m.content, err = m.parts("content")
+	return err
+}
+
+// parts consumes a list of parts that is a member of the message.
+func (m *chatTurn) parts(member string) (list []core.Part, err *core.Error) {
+	d := m.d
+	if !d.array() {
+		return nil, d.wrong(m.at+"."+member, "must be a list of parts")
+	}
 	for i := 0; d.element(); i++ {
-		p := chatPart{d: d, list: m.at + ".content", i: i}
+		p := chatPart{d: d, list: m.at + "." + member, i: i}
 		if err := p.read(); err != nil {
-			return err
+			return nil, err
 		}
 		if p.kind == "thinking" { // Mistral
 			m.thought = joinQuoted(m.thought, p.Text)
 			continue
 		}
-		m.content = append(m.content, p.Part)
+		list = append(list, p.Part)
 	}
-	return nil
+	return list, nil
 }
 
 // chatPart is one part of a message.

@@ -20,6 +20,7 @@ type chatDialect struct {
 	parts bool
 	// details: reasoning_details and extra_content go back as they came.
 	details bool
+	images  bool // a message may have pictures that a model made
 
 	completion bool     // max_completion_tokens, not max_tokens
 	effort     wish     // how much reasoning is asked for
@@ -68,7 +69,7 @@ var chatDialects = []chatDialect{
 		noLevels: []string{"gpt-3.5", "gpt-4", "chatgpt", "-chat", "o1-mini", "o1-preview"}, // they do not reason, and say so with a 400
 	},
 	{
-		names: []string{"openrouter"}, hosts: []string{"openrouter.ai"}, thoughts: "reasoning", details: true, effort: wishObject, topK: true, cache: true,
+		names: []string{"openrouter"}, hosts: []string{"openrouter.ai"}, thoughts: "reasoning", details: true, images: true, effort: wishObject, topK: true, cache: true,
 		files: "file", fileURLs: true,
 	},
 	{names: []string{"vercel", "vercel-ai-gateway"}, hosts: []string{"ai-gateway.vercel"}, details: true, effort: wishObject, files: "file"},

@@ -10,6 +10,7 @@ import (
 func (e *chatEncoder) assistant(m *core.Message, last bool) error {
 	var texts, thoughts []core.Quoted
 	var details []core.JSON
+	var images []placed
 	said := make([]placed, 0, len(m.Parts))
 	calls := 0
 	for i := range m.Parts {
@@ -33,10 +34,13 @@ func (e *chatEncoder) assistant(m *core.Message, last bool) error {
 			}
 		case core.PartToolResult:
 		default:
-			return cannot(partAt(e.c, m, i), "takes nothing but text as an earlier answer")
+			if p.Kind != core.PartImage || !e.d.images {
+				return cannot(partAt(e.c, m, i), "takes nothing but text as an earlier answer")
+			}
+			images = append(images, placed{p, partAt(e.c, m, i)})
 		}
 	}
-	if last && calls == 0 && allEmpty(texts) {
+	if last && calls == 0 && len(images) == 0 && allEmpty(texts) {
 		return nil
 	}
 	e.told = false
@@ -79,6 +83,16 @@ func (e *chatEncoder) assistant(m *core.Message, last bool) error {
 		for _, v := range details {
 			e.item()
 			e.raw(v)
+		}
+		e.close(']')
+	}
+	if len(images) > 0 {
+		e.key("images")
+		e.open('[')
+		for _, p := range images {
+			if err := e.part(p); err != nil {
+				return err
+			}
 		}
 		e.close(']')
 	}

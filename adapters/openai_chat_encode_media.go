@@ -98,14 +98,7 @@ func (e *chatEncoder) media(p placed, kind string) error {
 
 // address writes where a medium is: its address, or a data URL with its bytes.
 func (e *chatEncoder) address(m *core.Media) {
-	if m.Base64 == nil {
-		e.raw(m.URL)
-		return
-	}
-	kind := quote(m.Type)
-	e.raw([]byte(`"data:` + kind[1:len(kind)-1] + ";base64,"))
-	e.raw(m.Base64)
-	e.b = append(e.b, '"')
+	e.b = append(appendAddress(append(e.b, '"'), m), '"')
 }
 
 // audioFormat is chat completions' word for a type of sound.

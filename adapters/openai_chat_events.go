@@ -1,6 +1,8 @@
 package adapters
 
 import (
+	"cmp"
+
 	"headway/core"
 )
 
@@ -191,6 +193,36 @@ func (e *chatEvents) parts(t *chatTrack, c *cursor, kind core.EventKind) {
 					c.skip()
 				}
 			}
+		}
+	}
+}
+
+// images takes the pictures that a model made.
+func (e *chatEvents) images(t *chatTrack, list []byte) {
+	c := walk(list)
+	for c.array(); c.element(); {
+		var address core.Quoted
+		for key := range c.given {
+			if string(key) != "image_url" {
+				continue
+			}
+			if c.peek() == '"' {
+				address = c.quoted()
+				continue
+			}
+			for key := range c.given {
+				if string(key) == "url" {
+					address = c.quoted()
+				}
+			}
+		}
+		m, ok := dataURL(inner(address))
+		if !ok {
+			m = core.Media{Type: cmp.Or(typeByName(string(unescape(inner(address)))), "image/*"), URL: address}
+		}
+		if len(address) > 2 {
+			e.seal(t)
+			e.out = append(e.out, core.Event{Kind: core.EventMedia, Choice: t.index, Media: &m})
 		}
 	}
 }

@@ -10,6 +10,7 @@ type chatDelta struct {
 	thought, same    []byte // reasoning_content; reasoning
 	details          []byte
 	calls, old       []byte // tool_calls; function_call
+	images           []byte // that the model made (OpenRouter)
 	finish           []byte
 	stop             core.Quoted
 	failed           bool // OpenRouter says so here
@@ -43,6 +44,9 @@ func (e *chatEvents) part(c *cursor, whole bool) {
 	}
 	if len(d.refusal) > 0 {
 		e.said(t, core.EventRefusal, d.refusal)
+	}
+	if len(d.images) > 0 {
+		e.images(t, d.images)
 	}
 	if len(d.calls) > 0 {
 		list := walk(d.calls)
@@ -112,6 +116,8 @@ func (d *chatDelta) say(c *cursor, wanted bool) {
 			to = &d.same
 		case "reasoning_details":
 			list = &d.details
+		case "images":
+			list = &d.images
 		case "tool_calls":
 			list = &d.calls
 		case "function_call":

@@ -67,6 +67,11 @@ func (r *chatRequest) message(i int) *core.Error {
 			r.call()
 			r.job.PromptBytes += r.i - from
 			other = true
+		case "images": // that a model made, as OpenRouter has them
+			if r.peek() == '[' {
+				r.images()
+				other = true
+			}
 		case "audio":
 			other = other || r.peek() == '{'
 			r.skip()
@@ -85,6 +90,15 @@ func (r *chatRequest) message(i int) *core.Error {
 		}
 	}
 	return nil
+}
+
+// images consumes the pictures that a model made.
+func (r *chatRequest) images() {
+	for r.array(); r.element(); {
+		r.skip()
+		r.job.PromptBytes += mediaBytes
+		r.job.Features |= core.FeatureImages
+	}
 }
 
 // calls consumes the calls of tools in a message.

@@ -43,6 +43,8 @@ type chatAnswer struct {
 	// What an unstreamed answer is made of; text is escaped.
 	content, reasoning, refusal []byte
 	details                     [][]byte // entries of reasoning_details
+	images                      [][]byte // likewise
+	pictures                    int
 }
 
 // chatAnswerCall is one tool call.
@@ -77,6 +79,9 @@ func (w *chatTranslator) Event(dst []byte, e *core.Event) []byte {
 		w.id = e.ID
 		return dst
 	}
+	if e.Kind == core.EventMedia && !pictured(e.Media) {
+		e = inWords(e)
+	}
 	a := w.choice(e.Choice)
 	if a.sealed && e.Kind != core.EventTool {
 		dst = w.unseal(dst, a)
@@ -90,6 +95,8 @@ func (w *chatTranslator) Event(dst []byte, e *core.Event) []byte {
 	case core.EventRefusal:
 		a.refused = true
 		return w.say(dst, a, `"refusal":"`, e.Text, &a.refusal)
+	case core.EventMedia:
+		return w.image(dst, a, e.Media)
 	case core.EventSeal:
 		// Its text is the event's, which goes with the frame.
 		a.sealed, a.seal = true, e.Seal
@@ -131,6 +138,25 @@ func (w *chatTranslator) say(dst []byte, a *chatAnswer, member string, piece []b
 	}
 	dst = w.delta(dst, a, len(member)+len(piece))
 	dst = append(append(append(dst, member...), piece...), '"')
+	return w.close(dst, "null")
+}
+
+// image writes a picture as an entry of the message's images, or keeps it.
+func (w *chatTranslator) image(dst []byte, a *chatAnswer, m *core.Media) []byte {
+	t := text{make([]byte, 0, len(m.Base64)+len(m.URL)+128)}
+	t.raw([]byte(`{"type":"image_url","image_url":{"url":"`))
+	t.b = appendAddress(t.b, m)
+	t.raw([]byte(`"}`))
+	t.key("index")
+	t.int(int64(a.pictures))
+	t.close('}')
+	a.pictures++
+	if !w.job.Streamed {
+		a.images = append(a.images, t.b)
+		return dst
+	}
+	dst = w.delta(dst, a, len(t.b)+16)
+	dst = append(append(append(dst, `"images":[`...), t.b...), ']')
 	return w.close(dst, "null")
 }
 

@@ -128,6 +128,15 @@ func (w *chatTranslator) message(t *text, a *chatAnswer) {
 		}
 		t.close(']')
 	}
+	if len(a.images) > 0 {
+		t.key("images")
+		t.open('[')
+		for _, image := range a.images {
+			t.item()
+			t.raw(image)
+		}
+		t.close(']')
+	}
 	switch {
 	case len(a.calls) == 0:
 	case w.old:

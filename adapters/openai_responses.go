@@ -184,6 +184,12 @@ func (r *responsesRequest) item(i int) *core.Error {
 			id = r.quoted()
 		case "call_id", "status":
 			r.skip()
+		case "result": // of image_generation_call
+			if !r.null() {
+				r.skip()
+				r.job.PromptBytes += mediaBytes
+				r.job.Features |= core.FeatureImages
+			}
 		default:
 			r.prose()
 		}

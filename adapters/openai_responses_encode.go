@@ -280,16 +280,11 @@ func (e *responsesBody) media(p *core.Part, at string) error {
 // address writes where media are, or the data itself.
 func (e *responsesBody) address(member string, m *core.Media, kind string) {
 	e.key(member)
-	if m.Base64 == nil {
-		e.raw(m.URL)
-		return
+	typed := *m
+	if m.Type == "" {
+		typed.Type = kind
 	}
-	if m.Type != "" {
-		kind = m.Type
-	}
-	kind = quote(kind)
-	e.b = concat(e.b, `"data:`, kind[1:len(kind)-1], ";base64,")
-	e.b = append(append(e.b, m.Base64...), '"')
+	e.b = append(appendAddress(append(e.b, '"'), &typed), '"')
 }
 
 // toolFailed is told where a tool reported an error, which the API cannot say.

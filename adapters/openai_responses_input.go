@@ -14,6 +14,8 @@ type inputItem struct {
 	content, output, summary            []byte
 	callID, name, namespace             core.Quoted
 	arguments, input, encrypted, listed core.Quoted
+	result                              core.Quoted
+	format                              string
 }
 
 func readInputItem(c *cursor) (it inputItem) {
@@ -43,6 +45,10 @@ func readInputItem(c *cursor) (it inputItem) {
 			it.input = c.quoted()
 		case "encrypted_content":
 			it.encrypted = c.quoted()
+		case "result":
+			it.result = c.quoted()
+		case "output_format":
+			it.format = c.word()
 		}
 	}
 	return it
@@ -79,6 +85,11 @@ func (d *responsesDecoder) item(at string, c *cursor) error {
 		d.add(core.RoleUser, at, true, core.Part{Kind: core.PartToolResult, ID: it.callID, Name: d.calls[string(it.callID)], Parts: parts})
 	case "reasoning":
 		d.add(core.RoleAssistant, at, true, it.reasoning())
+	case "image_generation_call":
+		if len(it.result) <= 2 {
+			return held(at)
+		}
+		d.add(core.RoleAssistant, at, true, it.picture())
 	case "item_reference":
 		if !reasoningID(it.listed) {
 			return held(at)
@@ -161,6 +172,17 @@ func (it *inputItem) reasoning() core.Part {
 		text = paragraphs(it.content)
 	}
 	return core.Part{Kind: core.PartReasoning, Text: text, Seal: openSeal(it.encrypted, core.FormatResponses, true, it.listed)}
+}
+
+// picture gives the image that a model made.
+func (it *inputItem) picture() core.Part {
+	m := core.Media{Base64: inner(it.result)}
+	if it.format != "" {
+		m.Type = "image/" + it.format
+	} else if m.Type = imageType(&m); m.Type == "" {
+		m.Type = "image/png"
+	}
+	return core.Part{Kind: core.PartImage, Media: m}
 }
 
 // paragraphs joins the texts of a list of parts, with an empty line between them.

@@ -3,6 +3,7 @@ package adapters
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"headway/core"
 )
@@ -252,6 +253,35 @@ func (t *responsesTranslator) closeReasoning(out *text, s *core.Seal) {
 	}
 	t.done(out, at, func(out *text) { t.thought(out, at, said, s) })
 	t.open, t.said = openItem{}, t.said[:0]
+}
+
+// image writes a picture, an item of its own. What was open is over.
+func (t *responsesTranslator) image(out *text, m *core.Media) {
+	t.close(out)
+	at := t.place()
+	item := func(out *text, status string, data []byte) {
+		out.b = append(t.itemID(append(out.b, `{"id":"`...), "ig", at), `","type":"image_generation_call"`...)
+		out.key("status")
+		out.str(status)
+		out.key("output_format")
+		out.str(strings.TrimPrefix(m.Type, "image/"))
+		out.key("result")
+		if data == nil {
+			out.raw([]byte("null"))
+		} else {
+			out.inner(data)
+		}
+		out.close('}')
+	}
+	t.added(out, at, func(out *text) { item(out, "in_progress", nil) })
+	if t.job.Streamed {
+		for _, kind := range []string{"response.image_generation_call.in_progress", "response.image_generation_call.completed"} {
+			t.event(out, kind)
+			t.within(out, "ig", at, "", 0)
+			t.sent(out)
+		}
+	}
+	t.done(out, at, func(out *text) { item(out, "completed", m.Base64) })
 }
 
 // close ends the open item.

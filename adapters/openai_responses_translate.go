@@ -140,6 +140,12 @@ func (t *responsesTranslator) Event(dst []byte, e *core.Event) []byte {
 		if c := t.find(e.Index); c != nil {
 			t.arguments(out, c, e.Text)
 		}
+	case core.EventMedia:
+		if pictured(e.Media) && e.Media.Base64 != nil {
+			t.image(out, e.Media)
+		} else {
+			t.text(out, inWords(e))
+		}
 	case core.EventFinish:
 		t.finish = e.Finish
 	}

@@ -104,7 +104,7 @@ type PartKind uint8
 
 const (
 	PartText       PartKind = iota // Text
-	PartImage                      // Media
+	PartImage                      // Media; the assistant's own where a model made it
 	PartDocument                   // Media, Name
 	PartAudio                      // Media
 	PartToolCall                   // ID, Name, Arguments
@@ -221,6 +221,7 @@ const (
 	EventTool                       // Index, ID, Name: a tool call begins
 	EventArguments                  // Index, Text: a piece of its arguments, which are JSON in a string
 	EventFinish                     // Finish, StopText: of this choice; it may come again
+	EventMedia                      // Media: a picture or another file, whole, in its place among the text
 )
 
 // Event is one step of an answer in no format's own words, for a client that
@@ -237,6 +238,7 @@ type Event struct {
 	Name   string
 	Model  string
 	Seal   Seal
+	Media  *Media
 	Finish Finish
 	// StopText is the stop sequence that ended the answer, where it is known.
 	StopText Quoted
