@@ -8,13 +8,13 @@ type weights [unitCount]float64
 
 // usual are the weights of tokenizers as they are now. A fit starts from them: the
 // first calls set the scale of all, later ones what a model has of its own.
-var usual = weights{unitCalls: 8, unitTexts: 4, unitWords: 0.6, unitLetters: 0.09, unitDigits: 0.3, unitNumbers: 0.4, unitMarks: 0.3, unitMarkRuns: 0.4,
+var usual = weights{unitCalls: 8, unitTools: 60, unitTexts: 4, unitWords: 0.6, unitLetters: 0.09, unitDigits: 0.3, unitNumbers: 0.4, unitMarks: 0.3, unitMarkRuns: 0.4,
 	unitBlanks: 0.03, unitGaps: 0.05, unitBreaks: 0.5, unitCJK: 0.8, unitOther: 0.2, unitRest: 0.25}
 
 // spread is how far each of them is by itself, as a part of the usual one: wide for
 // those of a template, and for white space, which some tokenizers count and others
 // do not.
-var spread = weights{unitCalls: 2, unitTexts: 2, unitWords: 0.6, unitLetters: 0.8, unitDigits: 0.6, unitNumbers: 0.8, unitMarks: 0.6, unitMarkRuns: 0.6,
+var spread = weights{unitCalls: 2, unitTools: 3, unitTexts: 2, unitWords: 0.6, unitLetters: 0.8, unitDigits: 0.6, unitNumbers: 0.8, unitMarks: 0.6, unitMarkRuns: 0.6,
 	unitBlanks: 5, unitGaps: 5, unitBreaks: 0.8, unitCJK: 0.6, unitOther: 0.8, unitRest: 1}
 
 const (

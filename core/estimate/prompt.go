@@ -22,9 +22,10 @@ var everyOne = func() (w weights) {
 // lock: they load pointers.
 type prompts struct {
 	models atomic.Pointer[map[core.Model]*tokenizer] // replaced whole where a model comes or goes
-	all    tokenizer
+	others atomic.Pointer[solved]                    // of a model that nothing is known of; nil: of none is
 
 	// What follows is the recorder's.
+	all   fit    // of all models
 	clock uint64 // counts calls
 	dirty map[core.Model]bool
 	gone  map[core.Model]bool
@@ -51,7 +52,7 @@ func (p *prompts) of(m core.Model) *solved {
 	if t := (*p.models.Load())[m]; t != nil {
 		return t.ready.Load()
 	}
-	return p.all.ready.Load()
+	return p.others.Load()
 }
 
 // learn takes a receipt's count.
@@ -68,25 +69,39 @@ func (p *prompts) learn(r *core.Receipt) {
 	if !t.fit.learn(&u, c, tokens) {
 		return
 	}
-	if p.all.fit.learn(&u, c, tokens) {
-		p.all.publish(&everyOne)
-	}
+	p.all.learn(&u, c, tokens)
+	p.shareAll()
 	p.clock++
 	t.used = p.clock
-	t.publish(&p.all.fit.ready.w)
+	t.publish(p.start())
 	p.add(r.Model, t)
 	p.dirty[r.Model] = true
 }
 
-// begin is a model that nothing is known of: what all others have in common is
-// where it starts.
+// begin is a model that nothing is known of.
 func (p *prompts) begin() *tokenizer {
 	t := &tokenizer{}
-	if p.all.fit.ready == (solved{}) {
-		p.all.fit.solve(&everyOne)
+	if p.others.Load() == nil {
+		p.all.solve(&everyOne)
 	}
-	t.fit.solve(&p.all.fit.ready.w)
+	t.fit.solve(p.start())
 	return t
+}
+
+// shareAll makes what was learnt of all models ready for those without a history.
+func (p *prompts) shareAll() {
+	p.all.solve(&everyOne)
+	p.others.Store(&solved{*p.start(), p.all.ready.level})
+}
+
+// start are the weights that a model's fit starts from: those of all models, but
+// for the template, which each has of its own.
+func (p *prompts) start() *weights {
+	w := p.all.ready.w
+	for i := range unitTexts + 1 {
+		w[i] = everyOne[i]
+	}
+	return &w
 }
 
 func (t *tokenizer) publish(start *weights) {

@@ -141,12 +141,12 @@ func (e *Estimator) load(v core.Vault) error {
 		}
 	}
 	if t := tokenizers[""]; t != nil {
-		e.prompts.all.fit = t.fit
-		e.prompts.all.publish(&everyOne)
+		e.prompts.all = t.fit
+		e.prompts.shareAll()
 		delete(tokenizers, "")
 	}
 	for _, t := range tokenizers {
-		t.publish(&e.prompts.all.fit.ready.w)
+		t.publish(e.prompts.start())
 	}
 	e.prompts.models.Store(&tokenizers)
 	return nil
@@ -213,7 +213,7 @@ func (e *Estimator) changed() (out []core.Record) {
 		out = append(out, core.Record{Kind: kindTokenizer, Name: segment(string(m)), Value: models[m].fit.append(nil)})
 	}
 	if len(out) > 0 {
-		out = append(out, core.Record{Kind: kindTokenizer, Name: common, Value: p.all.fit.append(nil)})
+		out = append(out, core.Record{Kind: kindTokenizer, Name: common, Value: p.all.append(nil)})
 	}
 	for m := range p.gone {
 		out = append(out, core.Record{Kind: kindTokenizer, Name: segment(string(m))})

@@ -9,7 +9,8 @@ type unit uint8
 
 const (
 	unitCalls    unit = iota // 1: what a model's template adds to a call
-	unitTexts                // texts, about as many as messages
+	unitTools                // 1 where tools are offered: what they add to it
+	unitTexts                // texts, about as many as messages; the last that is the template's
 	unitWords                // runs of letters; Upper begins one after lower
 	unitLetters              // of Latin
 	unitDigits               //
@@ -90,6 +91,9 @@ func read(job *core.Job) (units, class) {
 		scale = float64(total) / float64(c.raw)
 	}
 	u := units{unitCalls: 1, unitTexts: float64(len(job.Lead) + len(job.Turns))}
+	if job.Features&core.FeatureTools != 0 {
+		u[unitTools] = 1
+	}
 	for i, n := range [...]int{c.words, c.letters, c.digits, c.numbers, c.marks, c.markRuns, c.blanks, c.gaps, c.breaks, c.cjk, c.other} {
 		u[int(unitWords)+i] = float64(n) * scale
 	}

@@ -16,7 +16,7 @@ func describe(t testing.TB, job *core.Job) ([]int64, string) {
 	return a.PromptUnits, a.PromptClass
 }
 
-// TestUnits: the counts of MEASURES.md §8, in its order: calls, texts, words,
+// TestUnits: the counts of MEASURES.md §8, in its order: calls, tools, texts, words,
 // letters, digits, numbers, marks, runs of marks, blanks, gaps, breaks, CJK, other,
 // rest.
 func TestUnits(t *testing.T) {
@@ -26,21 +26,21 @@ func TestUnits(t *testing.T) {
 		units []int64
 		class string
 	}{
-		{"words", []string{"It is so"}, []int64{1, 1, 3, 6, 0, 0, 0, 0, 2, 2}, "prose"},
-		{"two texts", []string{"It", "is"}, []int64{1, 2, 2, 4}, "prose"},
-		{"accents", []string{"caf\u00e9 \u0142\u00f3d\u017a"}, []int64{1, 1, 2, 8, 0, 0, 0, 0, 1, 1}, "prose"},
-		{"and escaped", []string{`caf\u00e9 \u0142\u00F3d\u017a`}, []int64{1, 1, 2, 8, 0, 0, 0, 0, 1, 1}, "prose"},
-		{"camel case", []string{"readAll HTTPServer"}, []int64{1, 1, 3, 17, 0, 0, 0, 0, 1, 1}, "prose"},
-		{"numbers", []string{"12 345 x9"}, []int64{1, 1, 1, 1, 6, 3, 0, 0, 2, 2}, "prose"},
-		{"lines", []string{`a;\n\n\tb();`}, []int64{1, 1, 2, 2, 0, 0, 4, 2, 3, 1, 2}, "code"},
-		{"escapes", []string{`\"a\\b\/c\"`}, []int64{1, 1, 3, 3, 0, 0, 4, 4}, "markup"},
-		{"json", []string{`{\"key\":\"value\",\"n\":1}`}, []int64{1, 1, 3, 9, 1, 1, 11, 5}, "markup"},
-		{"chinese", []string{"你好，世界"}, []int64{1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5}, "cjk"},
-		{"and escaped", []string{`\u4f60\u597d\uff0c\u4e16\u754c`}, []int64{1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5}, "cjk"},
-		{"japanese, korean", []string{"こんにちは カタカナ 한국어"}, []int64{1, 1, 0, 0, 0, 0, 0, 0, 2, 2, 0, 12}, "cjk"},
-		{"russian", []string{"Привет мир"}, []int64{1, 1, 2, 0, 0, 0, 0, 0, 1, 1, 0, 0, 18}, "other"},
-		{"and escaped", []string{`\u041f\u0440 \u043c`}, []int64{1, 1, 2, 0, 0, 0, 0, 0, 1, 1, 0, 0, 6}, "other"},
-		{"a broken escape", []string{`\`, `\u00`, `\uzzzz`, `\x`}, []int64{1, 4, 3, 7, 2, 1, 4, 4}, "code"},
+		{"words", []string{"It is so"}, []int64{1, 0, 1, 3, 6, 0, 0, 0, 0, 2, 2}, "prose"},
+		{"two texts", []string{"It", "is"}, []int64{1, 0, 2, 2, 4}, "prose"},
+		{"accents", []string{"caf\u00e9 \u0142\u00f3d\u017a"}, []int64{1, 0, 1, 2, 8, 0, 0, 0, 0, 1, 1}, "prose"},
+		{"and escaped", []string{`caf\u00e9 \u0142\u00F3d\u017a`}, []int64{1, 0, 1, 2, 8, 0, 0, 0, 0, 1, 1}, "prose"},
+		{"camel case", []string{"readAll HTTPServer"}, []int64{1, 0, 1, 3, 17, 0, 0, 0, 0, 1, 1}, "prose"},
+		{"numbers", []string{"12 345 x9"}, []int64{1, 0, 1, 1, 1, 6, 3, 0, 0, 2, 2}, "prose"},
+		{"lines", []string{`a;\n\n\tb();`}, []int64{1, 0, 1, 2, 2, 0, 0, 4, 2, 3, 1, 2}, "code"},
+		{"escapes", []string{`\"a\\b\/c\"`}, []int64{1, 0, 1, 3, 3, 0, 0, 4, 4}, "markup"},
+		{"json", []string{`{\"key\":\"value\",\"n\":1}`}, []int64{1, 0, 1, 3, 9, 1, 1, 11, 5}, "markup"},
+		{"chinese", []string{"你好，世界"}, []int64{1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5}, "cjk"},
+		{"and escaped", []string{`\u4f60\u597d\uff0c\u4e16\u754c`}, []int64{1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5}, "cjk"},
+		{"japanese, korean", []string{"こんにちは カタカナ 한국어"}, []int64{1, 0, 1, 0, 0, 0, 0, 0, 0, 2, 2, 0, 12}, "cjk"},
+		{"russian", []string{"Привет мир"}, []int64{1, 0, 1, 2, 0, 0, 0, 0, 0, 1, 1, 0, 0, 18}, "other"},
+		{"and escaped", []string{`\u041f\u0440 \u043c`}, []int64{1, 0, 1, 2, 0, 0, 0, 0, 0, 1, 1, 0, 0, 6}, "other"},
+		{"a broken escape", []string{`\`, `\u00`, `\uzzzz`, `\x`}, []int64{1, 0, 4, 3, 7, 2, 1, 4, 4}, "code"},
 	} {
 		job := textJob(c.texts...)
 		job.PromptBytes = 0 // no rest
@@ -51,21 +51,29 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+func TestTools(t *testing.T) {
+	job := textJob("so it is")
+	job.Features = core.FeatureTools | core.FeatureSchema
+	if units, _ := describe(t, job); units[1] != 1 {
+		t.Errorf("tools offered: %v", units)
+	}
+}
+
 // What is in no text is counted in bytes.
 func TestRest(t *testing.T) {
 	job := textJob("What is this?")
 	job.PromptBytes += 3000
-	if units, class := describe(t, job); len(units) != 14 || units[13] != 3000 || class != "other" {
+	if units, class := describe(t, job); len(units) != 15 || units[14] != 3000 || class != "other" {
 		t.Errorf("an image: %v, %s", units, class)
 	}
 	long := textJob(strings.Repeat(`so it \"is\", and that is it.\n`, 4000))
-	if units, _ := describe(t, long); len(units) != 11 {
+	if units, _ := describe(t, long); len(units) != 12 {
 		t.Errorf("a long text: %v", units)
 	}
-	if units, class := describe(t, &core.Job{Body: []byte(`{"prompt":[1,2]}`), PromptBytes: 8}); len(units) != 14 || units[13] != 8 || class != "other" {
+	if units, class := describe(t, &core.Job{Body: []byte(`{"prompt":[1,2]}`), PromptBytes: 8}); len(units) != 15 || units[14] != 8 || class != "other" {
 		t.Errorf("tokens as numbers: %v, %s", units, class)
 	}
-	if units, class := describe(t, &core.Job{PromptBytes: 1000}); len(units) < 8 || units[3] < 500 || class != "prose" {
+	if units, class := describe(t, &core.Job{PromptBytes: 1000}); len(units) < 9 || units[4] < 500 || class != "prose" {
 		t.Errorf("a size alone: %v, %s", units, class)
 	}
 }
@@ -81,7 +89,7 @@ func TestWindows(t *testing.T) {
 				texts = append(texts, c.prompt(class, 600_000/pieces)...)
 			}
 			// Whole: the sum over pieces that are short enough.
-			whole := make([]float64, 14)
+			whole := make([]float64, 15)
 			for _, text := range texts {
 				for len(text) > 0 {
 					n := min(len(text), 4000)
@@ -97,11 +105,11 @@ func TestWindows(t *testing.T) {
 			}
 			units, _ := describe(t, jobOf(texts))
 			all := 0.
-			for i, v := range units[2:] {
-				all += whole[i+2]
+			for i, v := range units[3:] {
+				all += whole[i+3]
 				// Of what there is much the share must be right.
-				if whole[i+2] > 50_000 && math.Abs(float64(v)-whole[i+2]) > 0.1*whole[i+2] {
-					t.Errorf("%s in %d: unit %d is %d, of all of it %.0f", class, pieces, i+2, v, whole[i+2])
+				if whole[i+3] > 50_000 && math.Abs(float64(v)-whole[i+3]) > 0.1*whole[i+3] {
+					t.Errorf("%s in %d: unit %d is %d, of all of it %.0f", class, pieces, i+3, v, whole[i+3])
 				}
 			}
 			if all < 150_000 {
@@ -131,7 +139,7 @@ func FuzzRead(f *testing.F) {
 		r := e.Read(job, "k")
 		r.Describe(&a)
 		for i, n := range a.PromptUnits {
-			if n < 0 || i > 1 && n > int64(3*len(body)+16) {
+			if n < 0 || i > 2 && n > int64(3*len(body)+16) {
 				t.Errorf("unit %d is %d", i, n)
 			}
 		}
