@@ -86,7 +86,7 @@ func serve(o command.ServeOptions) error {
 	metrics.Watch(gw)
 	prober := gateway.NewProber(gw, board, probes)
 	desk, err := control.NewDesk(control.Parts{Clock: clock, Log: log, Gateway: gw, Keys: keys, Pepper: &secrets.Pepper, AdminToken: secrets.AdminToken,
-		Vault: st, Book: st, Board: board, Accounts: accounts, Prober: prober, Parse: command.Parsers(file.Path), Version: version})
+		Vault: st, Book: st, Board: board, Accounts: accounts, Prober: prober, Scripts: folder, Parse: command.Parsers(file.Path), Version: version})
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,10 @@ func (p Problem) String() string {
 	if p.File != "" {
 		s.WriteString(p.File)
 		if p.Line > 0 {
-			fmt.Fprintf(&s, ":%d:%d", p.Line, p.Column)
+			fmt.Fprintf(&s, ":%d", p.Line)
+		}
+		if p.Column > 0 {
+			fmt.Fprintf(&s, ":%d", p.Column)
 		}
 		s.WriteString(": ")
 	}

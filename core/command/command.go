@@ -57,7 +57,7 @@ func newApp(p Program) *cli.App {
 		ExitErrHandler: func(*cli.Context, error) {}, // Main says it
 		Commands: []*cli.Command{
 			serveCommand(p), simulateCommand(p),
-			initCommand(), checkCommand(), applyCommand(),
+			initCommand(), checkCommand(p), applyCommand(),
 			keyCommand(), offersCommand(), modelsCommand(),
 			requestsCommand(), traceCommand(), usageCommand(), speedCommand(), auditCommand(), statusCommand(),
 			rankCommand(), measureCommand(p),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"headway/core"
 	"headway/core/control"
 	"headway/core/gateway"
+	"headway/scripts"
 )
 
 func initCommand() *cli.Command {
@@ -101,11 +103,11 @@ func cannot(what, path string, err error) error {
 	return failed{&core.Error{Kind: core.Internal, Msg: fmt.Sprintf("%s: cannot be %s: %v", path, what, err), Err: err}}
 }
 
-func checkCommand() *cli.Command {
+func checkCommand(p Program) *cli.Command {
 	return &cli.Command{
 		Name: "check", Usage: "check a configuration file", UsageText: "headway check [FILE] [--show]",
-		Description: "Reads the file as serve does and names everything that is wrong with it. With --show it prints the\n" +
-			"file as it was understood, its secrets masked. FILE is ./headway.yaml where it is left out.\n\nExample:\n   headway check headway.yaml",
+		Description: "Reads the file as serve does and names everything that is wrong with it, a strategy that is not there too. With\n" +
+			"--show it prints the file as it was understood, its secrets masked. FILE is ./headway.yaml where it is left out.\n\nExample:\n   headway check headway.yaml",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "show", Usage: "print the resolved file, secrets masked"},
 			jsonFlag(),
@@ -116,6 +118,9 @@ func checkCommand() *cli.Command {
 				return err
 			}
 			file, err := load(path)
+			if err == nil {
+				err = checkScripts(file, p.Clock)
+			}
 			if c.Bool("json") {
 				if err := printJSON(c.App.Writer, checked(path, file, err)); err != nil {
 					return err
@@ -139,6 +144,20 @@ func checkCommand() *cli.Command {
 			return nil
 		},
 	}
+}
+
+// checkScripts holds the strategies that a file names against its folder of
+// scripts; one there that would be refused is a note.
+func checkScripts(f *conf.File, clock core.Clock) error {
+	var names []string
+	for _, s := range scripts.Open(f.Scripts, clock, slog.New(slog.DiscardHandler)).List() {
+		names = append(names, s.Name)
+		if s.Error != nil {
+			f.Notes = append(f.Notes, conf.Problem{File: filepath.Join(f.Scripts, s.Name+".js"), Line: s.Error.Line, Reason: s.Error.Message,
+				Hint: "until it is mended the default strategy ranks in its place"})
+		}
+	}
+	return f.CheckScripts(names)
 }
 
 // holds says how much a file holds. Keys that were made by a command are not in

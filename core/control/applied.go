@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,15 +13,18 @@ import (
 )
 
 // What a file said when it was last in force is kept in the vault, a record for
-// each provider, offer, key and group of settings, so that the audit log can say
-// what a file changed while no server ran.
+// each provider, offer, key and group of settings, and one for each script, so
+// that the audit log can say what was changed in files while no server ran.
 
 // thing names an object of a file: "key/ci", "settings/routing".
 type thing string
 
 func thingOf(kind, id string) thing { return thing(kind + "/" + id) }
 
-const settingsKind = "settings"
+const (
+	settingsKind = "settings"
+	scriptKind   = "script"
+)
 
 // things are all that a file configures.
 func (d *Desk) things(c *Config) map[thing]object {
@@ -44,11 +48,15 @@ func (d *Desk) things(c *Config) map[thing]object {
 	return all
 }
 
-// applied reads what the last file said.
-func (d *Desk) applied() (map[thing]object, error) {
+// applied reads what the last file said, or what the scripts were when they were
+// last looked at.
+func (d *Desk) applied(scripts bool) (map[thing]object, error) {
 	all := map[thing]object{}
 	var bad error
 	err := d.Vault.All(vaultApplied, func(name string, value []byte) bool {
+		if strings.HasPrefix(name, scriptKind+"/") != scripts {
+			return true
+		}
 		var o object
 		dec := json.NewDecoder(strings.NewReader(string(value)))
 		dec.UseNumber()
@@ -69,14 +77,8 @@ type fileChange struct {
 	name  string
 }
 
-// fileChanges are the differences between what was last in force and a file.
-func (d *Desk) fileChanges(c *Config, e Entry) ([]fileChange, error) {
-	old, err := d.applied()
-	if err != nil {
-		return nil, err
-	}
-	is := d.things(c)
-	var changes []fileChange
+// fileChanges are the differences between what was last in force and what is now.
+func (d *Desk) fileChanges(old, is map[thing]object, e Entry) (changes []fileChange, err error) {
 	for name := range is {
 		if _, there := old[name]; !there {
 			old[name] = object{}
@@ -198,4 +200,37 @@ func (d *Desk) takeBack(changes []fileChange, start auditLog) {
 	if err = errors.Join(err, d.audit.ends()); err != nil {
 		d.Log.Error("the audit log has entries of a file that is not in force", "error", err)
 	}
+}
+
+// lookAtScripts writes into the audit log which scripts were changed.
+func (d *Desk) lookAtScripts() error {
+	if d.Scripts == nil {
+		return nil
+	}
+	is, sums := map[thing]object{}, map[string]string{}
+	for _, s := range d.Scripts.List() {
+		state := core.ScriptActive // that it was set aside is nobody's change
+		if s.State == core.ScriptRefused {
+			state = s.State
+		}
+		is[thingOf(scriptKind, s.Name)] = object{Fields: fields{"sha256": s.Sum, "state": state}}
+		sums[s.Name] = state + s.Sum
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.sums != nil && maps.Equal(sums, d.sums) {
+		return nil
+	}
+	old, err := d.applied(true)
+	if err != nil {
+		return err
+	}
+	changes, err := d.fileChanges(old, is, Entry{Who: whoFile})
+	if err == nil {
+		err = d.recordFile(changes)
+	}
+	if err == nil {
+		d.sums = sums
+	}
+	return err
 }

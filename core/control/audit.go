@@ -18,7 +18,8 @@ type Entry struct {
 	Number int64       `json:"number"` // counts the changes from 1, without a gap
 	At     time.Time   `json:"at"`     // UTC
 	Who    string      `json:"who"`    // admin token, socket or file
-	// Via is, of a file, what put it into force: start, SIGHUP, or who applied it.
+	// Via is, of a configuration file, what put it into force: start, SIGHUP, or who
+	// applied it. A script's own file has none.
 	Via    string `json:"via,omitempty"`
 	File   string `json:"file,omitempty"`
 	Action string `json:"action"` // such as key.create
@@ -48,7 +49,8 @@ const (
 	// AuditAge is the longest that one is kept.
 	AuditAge   = 400 * 24 * time.Hour
 	pruneEvery = time.Hour
-	pruneMost  = 200 // entries that one write removes
+	lookEvery  = time.Second // at the scripts
+	pruneMost  = 200         // entries that one write removes
 )
 
 // auditLog is the log in the vault. Its writer holds the Desk's mu.
@@ -177,13 +179,22 @@ func after(last, at core.CallID) core.CallID {
 	return core.CallID(next)
 }
 
-// Run removes old entries of the audit log until ctx ends.
+// Run keeps the audit log until ctx ends: it notes which scripts were changed,
+// and removes old entries.
 func (d *Desk) Run(ctx context.Context) error {
-	tick := time.NewTicker(pruneEvery)
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	for {
-		if err := d.prune(ctx); err != nil {
-			d.Log.Warn("old entries of the audit log cannot be removed", "error", err)
+	var failed string
+	for n := 0; ; n++ {
+		err := d.lookAtScripts()
+		if n%int(pruneEvery/lookEvery) == 0 {
+			err = errors.Join(err, d.prune(ctx))
+		}
+		if err == nil {
+			failed = ""
+		} else if say := err.Error(); say != failed { // once, and not each second
+			failed = say
+			d.Log.Warn("the audit log cannot be kept", "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -3,6 +3,7 @@ package control_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -395,6 +396,106 @@ func TestManyChangesOfAFile(t *testing.T) {
 	}
 }
 
+// while runs the desk and the folder of scripts beside do, which can wait for things.
+func (r *rig) while(do func(await func(what string, holds func() bool))) {
+	r.t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	go func() { ended <- r.desk.Run(ctx) }()
+	go func() { ended <- r.scripts.Run(ctx) }()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	do(func(what string, holds func() bool) {
+		r.t.Helper()
+		for end := time.Now().Add(30 * time.Second); !holds(); <-tick.C {
+			if time.Now().After(end) {
+				r.t.Errorf("it does not come to it that %s", what)
+				return
+			}
+		}
+	})
+	stop()
+	if err := errors.Join(<-ended, <-ended); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// A strategy may be a script that is there, and what is done to scripts is told.
+func TestScriptsAreStrategies(t *testing.T) {
+	r := newRig(t)
+	script := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(r.dir, "scripts", name+".js"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(r.dir, "scripts"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const good = "function score(job, offer) { return offer.charge_usd }"
+	script("mine", good)
+	script("broken", "function score(")
+	scripted := file + "routing: {strategy: mine, scripts: ./scripts}\n"
+	r.refused("POST", "apply", r.fill(scripted), 400, `"mine" is no strategy`) // the folder is read at the start
+	r.write(scripted)
+	r.restart()
+	k := r.must("POST", "keys", `{"name": "k", "strategy": "mine"}`)
+	r.must("POST", "keys", `{"name": "l", "strategy": "broken"}`) // the default ranks until it is mended
+	r.refused("POST", "keys", `{"name": "m", "strategy": "none"}`, 400, `keys.strategy: "none" is no strategy`)
+	_, v := r.admin("POST", "keys", `{"name": "m", "strategy": "none"}`)
+	if hint := v["error"].(map[string]any)["hint"]; !strings.HasPrefix(fmt.Sprint(hint), "built in are price-and-wait, ") || !strings.HasSuffix(fmt.Sprint(hint), "; the scripts are broken, mine") {
+		t.Errorf("the hint is %v", hint)
+	}
+	r.write(strings.Replace(scripted, "strategy: mine", "strategy: none", 1))
+	before := r.must("GET", "config", "")["yaml"]
+	r.refused("POST", "apply", "", 400, `headway.yaml:20:21: routing.strategy: "none" is no strategy`)
+	if r.must("GET", "config", "")["yaml"] != before {
+		t.Error("a refused file is in force")
+	}
+	r.write(scripted)
+
+	entries := func(target string) (list []string) {
+		for _, e := range r.items("audit?target=" + target) {
+			list = append(list, told(e))
+		}
+		slices.Reverse(list)
+		return list
+	}
+	sum := func(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+	side := func(text, state string) string { return `{"sha256":"` + sum(text) + `","state":"` + state + `"}` }
+	want := []string{"file script.create mine - > " + side(good, "active")}
+	r.while(func(await func(string, func() bool)) {
+		await("the scripts are told", func() bool { return len(entries("mine")) == 1 && len(entries("broken")) == 1 })
+		script("mine", good+"// as it is")
+		await("a change is told", func() bool { return len(entries("mine")) == 2 })
+		script("mine", "score(")
+		await("a refused one is told", func() bool { return len(entries("mine")) == 3 })
+	})
+	want = append(want, `file script.set mine {"sha256":"`+sum(good)+`"} > {"sha256":"`+sum(good+"// as it is")+`"}`,
+		"file script.set mine "+side(good+"// as it is", "active")+" > "+side("score(", "refused"))
+	if got := entries("mine"); !slices.Equal(got, want) {
+		t.Errorf("there are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+
+	// One that is gone keeps neither the start nor other changes of its key out.
+	if err := os.Remove(filepath.Join(r.dir, "scripts", "mine.js")); err != nil {
+		t.Fatal(err)
+	}
+	r.write(file + "routing: {scripts: ./scripts}\n")
+	r.restart()
+	r.while(func(await func(string, func() bool)) {
+		await("that it is gone is told", func() bool { return len(entries("mine")) == 4 })
+	})
+	if got := entries("mine")[3]; got != "file script.delete mine "+side("score(", "refused")+" > -" {
+		t.Errorf("then there is %s", got)
+	}
+	r.must("PATCH", "keys/"+k["id"].(string), `{"owner": "me"}`)
+	r.refused("PATCH", "keys/"+k["id"].(string), `{"strategy": "gone"}`, 400, "is no strategy")
+	if status, _ := r.call(k["key"].(string), "small"); status != http.StatusOK {
+		t.Errorf("a call has status %d", status)
+	}
+}
+
 // Old entries go: those beyond the most that are kept, and those that are too old.
 func TestTheAuditLogIsBounded(t *testing.T) {
 	r := newRig(t)
@@ -419,15 +520,7 @@ func TestTheAuditLogIsBounded(t *testing.T) {
 	}
 	r.now = r.now.Add(2 * control.AuditAge)
 	r.restart() // which changes nothing, and Run removes what is too old
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- r.desk.Run(ctx) }()
-	for tick := time.NewTicker(time.Millisecond); count() > 0 && t.Context().Err() == nil; <-tick.C {
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	r.while(func(await func(string, func() bool)) { await("no entry is left", func() bool { return count() == 0 }) })
 	r.must("POST", "keys", `{"name": "again"}`)
 	if e := r.items("audit")[0]; e["name"] != "again" || e["number"] != 10.0 {
 		t.Errorf("then %v", e)

@@ -319,12 +319,17 @@ func (d *Desk) checkStrategy(k *core.Key) error {
 	return e
 }
 
-// scripts are the names of the scripts that are there.
+// scripts are the names of the scripts that are there. One that was refused is
+// there too: the default ranks until it is mended.
 func (d *Desk) scripts() []string {
 	if d.Scripts == nil {
 		return nil
 	}
-	return d.Scripts.Names()
+	var names []string
+	for _, s := range d.Scripts.List() {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // madeKey is a key that may be changed.

@@ -69,12 +69,6 @@ type Parse struct {
 	StrategyHint func(scripts []string) string
 }
 
-// Scripts are the operator's own strategies.
-type Scripts interface {
-	// Names are those of the scripts that are there, sorted.
-	Names() []string
-}
-
 // Parts are what a Desk works with.
 type Parts struct {
 	Clock      core.Clock
@@ -88,7 +82,7 @@ type Parts struct {
 	Board      *measure.Board
 	Accounts   *ledger.Accounts
 	Prober     *gateway.Prober // nil: no probes are made
-	Scripts    Scripts         // nil: there are none
+	Scripts    core.ScriptList // nil: there are none
 	Parse      Parse
 	Version    string
 }
@@ -99,7 +93,8 @@ type Parts struct {
 type Desk struct {
 	Parts
 	sealer  *ledger.Sealer
-	audit   *auditLog // its writer holds mu
+	audit   *auditLog         // its writer holds mu
+	sums    map[string]string // of the scripts when they were last looked at; mu is held
 	started time.Time
 	listens atomic.Pointer[string]
 	force   atomic.Pointer[inForce]
@@ -165,7 +160,11 @@ func (d *Desk) apply(c *Config, via string) error {
 	if err != nil {
 		return err
 	}
-	changes, err := d.fileChanges(c, Entry{Who: whoFile, Via: via, File: c.Path})
+	old, err := d.applied(false)
+	if err != nil {
+		return err
+	}
+	changes, err := d.fileChanges(old, d.things(c), Entry{Who: whoFile, Via: via, File: c.Path})
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ const (
 	vaultPepper   = "pepper"   // by which a wrong pepper is told
 	vaultAudit    = "audit"    // Entry, by its id
 	vaultAuditEnd = "audit-end"
-	vaultApplied  = "applied"  // object of the last file, by its thing
+	vaultApplied  = "applied" // object of the last file, by its thing
 )
 
 // made is what operators made beside the file. It never changes: a change makes

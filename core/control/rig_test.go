@@ -26,6 +26,7 @@ import (
 	"headway/core/measure"
 	"headway/embedded/sim"
 	"headway/embedded/store"
+	"headway/scripts"
 )
 
 const (
@@ -65,6 +66,7 @@ type rig struct {
 	log      bytes.Buffer
 	store    *store.Store
 	gateway  *gateway.Gateway
+	scripts  *scripts.Folder
 	desk     *control.Desk
 	stop     func()
 	onWrite  func() error // what a write into the vault says before it is made
@@ -164,8 +166,9 @@ func (r *rig) open() error {
 	r.t.Cleanup(transports.Close)
 	r.gateway = gateway.New(gateway.Parts{Clock: r.clock, Log: log, Adapters: adapters.All(), Keys: keys, Book: r.store, Board: board, Estimator: estimator, Accounts: accounts,
 		Dialer: transports, Metrics: gateway.NewMetrics()})
+	r.scripts = scripts.Open(f.Scripts, r.clock, log)
 	r.desk, err = control.NewDesk(control.Parts{Clock: r.clock, Log: log, Gateway: r.gateway, Keys: keys, Pepper: &secrets.Pepper,
-		AdminToken: core.NewSecret(adminToken), Vault: vault{r.store, r}, Book: r.store, Board: board, Accounts: accounts, Parse: command.Parsers(r.path), Version: "test"})
+		AdminToken: core.NewSecret(adminToken), Vault: vault{r.store, r}, Book: r.store, Board: board, Accounts: accounts, Scripts: r.scripts, Parse: command.Parsers(r.path), Version: "test"})
 	if err != nil {
 		return err
 	}
