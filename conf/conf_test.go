@@ -48,14 +48,13 @@ func TestReference(t *testing.T) {
 	for _, n := range f.Notes {
 		idle = append(idle, n.Path+" "+n.Reason)
 	}
-	if want := []string{"routing.scripts does nothing in this version",
-		"nats does nothing in this version", "limits.script does nothing in this version"}; !slices.Equal(idle, want) {
+	if want := []string{"nats does nothing in this version"}; !slices.Equal(idle, want) {
 		t.Errorf("its notes are %q, want %q", idle, want)
 	}
 
 	def, got := conf.Default(), *f
 	got.Settings.Routing.PriceCap, got.Settings.Routing.AllowModels, got.Settings.Routing.BlockModels = core.PriceCap{}, nil, nil
-	got.Settings.Routing.Auto, got.Settings.Probes.PerDay = nil, core.Opt[core.Money]{}
+	got.Settings.Routing.Auto, got.Settings.Routing.ScriptHeaders, got.Settings.Probes.PerDay = nil, nil, core.Opt[core.Money]{}
 	settings := func(f conf.File) string {
 		return fmt.Sprintf("%+v", []any{f.Dir, f.Listen, f.Data, f.AdminToken.Reveal(), f.Settings, f.NATS, f.LogLevel, f.LogFileBytes})
 	}
@@ -309,7 +308,7 @@ func TestSettings(t *testing.T) {
 	f, err := conf.Parse("headway.yaml", []byte(`
 listen: "[::1]:0"
 routing: {strategy: balanced, time_value_usd_per_hour: 0.000001, serve_own: true, auto: [a], block_models: [b], allow_models: [c],
-  price_cap_usd_per_mtok: {output: 3}}
+  script_headers: [x-tenant, x-plan], price_cap_usd_per_mtok: {output: 3}}
 nats: {listen: ":1", heartbeat: 300ms, heartbeat_misses: 4}
 limits: {body_mib: 1, event_mib: 2, header_timeout: 1s, first_output_min: 2s, first_output_factor: 1.5, hold: 3s, stream_idle: 4s,
   client_write: 5s, drain: 6s, script: 7ms}
@@ -329,7 +328,7 @@ store: {log_file_bytes: 16777216}
 	want := conf.File{Path: "headway.yaml", Dir: ".", Listen: "[::1]:0", Data: "data",
 		Settings: core.Settings{
 			Routing: core.Routing{Strategy: "balanced", TimeValue: 1_000_000, ServeOwn: true, BlockModels: []core.Model{"b"},
-				AllowModels: []core.Model{"c"}, Auto: []core.Model{"a"}, PriceCap: core.PriceCap{Output: core.Some[core.Rate](3_000_000)}},
+				AllowModels: []core.Model{"c"}, Auto: []core.Model{"a"}, ScriptHeaders: []string{"x-tenant", "x-plan"}, PriceCap: core.PriceCap{Output: core.Some[core.Rate](3_000_000)}},
 			Limits: core.Limits{Body: 1 << 20, Event: 2 << 20, HeaderTimeout: s, FirstOutputMin: 2 * s, FirstOutputFactor: 1.5,
 				Hold: 3 * s, StreamIdle: 4 * s, ClientWrite: 5 * s, Drain: 6 * s, Script: 7 * time.Millisecond},
 			Breaker: core.Breaker{Within: s, Out: 2 * s, MaxRetryAfter: 3 * s},

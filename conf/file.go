@@ -79,8 +79,10 @@ func routingFields() []field[draft] {
 			dollars(), func(d *draft) *core.Money { return &d.Settings.Routing.TimeValue }),
 		key("auto", "The pool of the Auto Router: a call for the model `auto` goes to the fastest offer of these models that its key may use.",
 			names(offered(), 0), func(d *draft) *[]core.Model { return &d.Settings.Routing.Auto }),
-		key("scripts", "The folder of the strategies in JavaScript. Not in this version: it does nothing.",
+		key("scripts", "The folder of the strategies in JavaScript: NAME.js is the strategy NAME, and is read again when it changes.",
 			folder(), func(d *draft) *string { return &d.Scripts }),
+		key("script_headers", "The request headers that scripts see, as job.headers; never one with a credential.",
+			names(seenHeader(), 0), func(d *draft) *[]string { return &d.Settings.Routing.ScriptHeaders }),
 		key("price_cap_usd_per_mtok", "Offers with a rate above it are refused; at the cap passes.",
 			priceCap(), func(d *draft) *core.PriceCap { return &d.Settings.Routing.PriceCap }),
 		key("allow_models", "The only models that are served; left out: all.",
@@ -115,7 +117,7 @@ func limitFields() []field[draft] {
 			func(l *core.Limits) *time.Duration { return &l.ClientWrite }),
 		limit("drain", "How long a stop waits for open calls.", 0,
 			func(l *core.Limits) *time.Duration { return &l.Drain }),
-		key("script", "The time limit of one ranking by a script. Not in this version: it does nothing.",
+		key("script", "The time limit of one ranking by a script; the built-in default ranks a call where it runs out.",
 			duration(time.Millisecond, 10*time.Second), func(d *draft) *time.Duration { return &d.Settings.Limits.Script }),
 	}
 }
@@ -151,6 +153,20 @@ func priceCap() value[core.PriceCap] {
 
 // model is the name of a model that clients ask for.
 func model(want string) value[core.Model] { return label[core.Model](want) }
+
+// seenHeader is a request header that scripts may see, in lower case.
+func seenHeader() value[string] {
+	return word[string]("the name of a header in lower case", object{"type": "string", "pattern": `^[a-z0-9-]+$|` + referencePattern},
+		func(s string) fault {
+			switch {
+			case s == "" || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
+				return fault{"is no header's name in lower case", "write it like x-tenant"}
+			case slices.Contains([]string{"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-goog-api-key"}, s):
+				return fault{"holds a credential, which no script sees", ""}
+			}
+			return fault{}
+		})
+}
 
 func hostPort() value[string] {
 	return word[string]("an address like 127.0.0.1:8080", object{"type": "string", "pattern": `:[0-9]+$|` + referencePattern},
@@ -205,19 +221,8 @@ func adminToken() value[core.Secret] {
 
 // noteIdle says of what this version reads and does not use that it does nothing.
 func noteIdle(b *binder, at place) {
-	for _, path := range [...][]string{{"routing", "scripts"}, {"nats"}, {"limits", "script"}} {
-		here := at
-		for _, name := range path {
-			under := here.child(name)
-			if under.node == here.node { // it is not there
-				here = at
-				break
-			}
-			here = under
-		}
-		if here.node != at.node {
-			b.note(here, "leave it out", "does nothing in this version")
-		}
+	if nats := at.child("nats"); nats.node != at.node {
+		b.note(nats, "leave it out", "does nothing in this version")
 	}
 }
 

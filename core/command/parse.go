@@ -14,13 +14,15 @@ import (
 
 // Config is a file as control takes it.
 func Config(f *conf.File) *control.Config {
-	data, err := filepath.Abs(f.Data)
-	if err != nil {
-		data = f.Data
+	absolute := func(folder string) string {
+		if abs, err := filepath.Abs(folder); err == nil && folder != "" {
+			return abs
+		}
+		return folder
 	}
 	c := &control.Config{Path: f.Path, Settings: f.Settings, Providers: f.Providers, Offers: f.Offers, CORS: f.CORS, Shown: conf.Show(f),
 		Groups: conf.SettingObjects(f), CheckScripts: f.CheckScripts,
-		Fixed: map[string]string{"listen": f.Listen, "data": data, "log.level": f.LogLevel.String()}}
+		Fixed: map[string]string{"listen": f.Listen, "data": absolute(f.Data), "log.level": f.LogLevel.String(), "routing.scripts": absolute(f.Scripts)}}
 	for _, k := range f.Keys {
 		c.Keys = append(c.Keys, control.Credential(k))
 	}
