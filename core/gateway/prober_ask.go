@@ -38,29 +38,32 @@ func (p *Prober) request(o *core.Offer, long bool) (ownCall, core.Money, error) 
 	if !long {
 		return p.priced(o, own(o, name+"Count from 1 to 50, with a comma between the numbers, and write nothing else.", most))
 	}
-	text, wanted := words(longTokens()*bytesAWord), longTokens()
-	for range 4 {
-		ask := own(o, name+text+"\nThese words mean nothing. Answer with the one word ok.", most)
+	size, wanted, largest := longTokens()*bytesAWord, longTokens(), int64(mostLong)
+	if o.Limits.Context.OK {
+		largest = min(largest, (o.Limits.Context.V-most)*bytesAWord*9/10)
+	}
+	for tries := 0; ; tries++ {
+		ask := own(o, name+words(size)+"\nThese words mean nothing. Answer with the one word ok.", most)
 		job, err := p.parsed(ask)
 		if err != nil {
 			return ownCall{}, 0, err
 		}
 		has := max(p.gateway.Estimator.Read(job, "").Prompt(o.Model), 1)
-		if has >= wanted && has <= wanted*21/20 {
+		if has >= wanted && has <= wanted*21/20 || tries == 3 {
 			return p.priced(o, ask)
 		}
 		// A little more than in proportion, as a part of the prompt does not grow.
-		size := int64(len(text)) * (wanted*51/50 + 1) / has
-		if size > mostLong {
-			break
-		}
-		text = words(size)
+		size = min(max(size*(wanted*51/50+1)/has, leastLong), largest)
 	}
-	return ownCall{}, 0, fmt.Errorf("no long prompt for %s", o.Model)
 }
 
-// mostLong bounds a long prompt in bytes, whatever the estimates say.
-const mostLong = 512 << 10
+// A long prompt's words have between these bytes, whatever is estimated: what was
+// learnt from short prompts says little of a long one, and the words are known
+// better. The first long prompt that is answered mends the estimate.
+const (
+	leastLong = measure.LongPrompt * bytesAWord
+	mostLong  = 2 * leastLong
+)
 
 func (p *Prober) priced(o *core.Offer, call ownCall) (ownCall, core.Money, error) {
 	job, err := p.parsed(call)

@@ -192,7 +192,7 @@ func TestProbesCompleteTheMeasures(t *testing.T) {
 				t.Errorf("%s had %d short probes and %d long ones, want ten each and no more", name, short, long)
 			}
 		}
-		last := map[string]time.Time{}
+		last, longs := map[string]time.Time{}, 0
 		var before time.Time
 		for _, r := range p.receipts() {
 			if r.Kind != core.KindProbe || r.Outcome != core.Settled || r.Key != "" {
@@ -205,8 +205,12 @@ func TestProbesCompleteTheMeasures(t *testing.T) {
 			name := string(r.Offer)
 			if r.PromptBytes >= 4000 {
 				name += " long"
-				if fresh := r.Usage.Fresh().V; fresh < 16_000 || fresh > 30_000 {
-					t.Errorf("a long prompt has %d fresh tokens", fresh)
+				fresh, most := r.Usage.Fresh().V, int64(24_000)
+				if longs++; longs == 1 {
+					most = 32_000 // what short prompts taught may be off
+				}
+				if fresh < 16_000 || fresh > most {
+					t.Errorf("long prompt %d has %d fresh tokens", longs, fresh)
 				}
 			} else if r.Usage.Fresh().V >= 1000 {
 				t.Errorf("a short prompt has %d fresh tokens", r.Usage.Fresh().V)
