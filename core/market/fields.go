@@ -126,6 +126,21 @@ func (f fields) text(name string) core.Opt[string] {
 	return core.Some(v)
 }
 
+func (f fields) flag(name string) (v bool) {
+	if raw, ok := f.values[name]; ok && json.Unmarshal(raw, &v) != nil {
+		f.fail(name, "", "must be true or false")
+	}
+	return v
+}
+
+// words reads texts by name.
+func (f fields) words(name string) (v map[string]string) {
+	if raw, ok := f.values[name]; ok && json.Unmarshal(raw, &v) != nil {
+		f.fail(name, "", "must be texts by name")
+	}
+	return v
+}
+
 func (f fields) need(name string) string {
 	v := f.text(name).V
 	if v == "" {

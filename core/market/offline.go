@@ -34,13 +34,13 @@ type RankResult struct {
 // of SPEC §7 and §18, the job's tokens are 0, its maximum the expected output.
 // Every offer counts as free. Errors are Invalid and name the field.
 func Rank(data []byte) (*RankResult, error) {
-	strategy, timeValue, cands, err := readAuction(data)
+	w, err := readAuction(data, false)
 	if err != nil {
 		return nil, err
 	}
-	a := newAuction(timeValue, cands)
-	sorted := order(&core.Job{Operation: core.OpGenerate}, &a, strategy, cands, nil)
-	res := &RankResult{RankedOn: strategy.RankedOn(&a)}
+	cands, a := w.cands, newAuction(w.timeValue, w.cands)
+	sorted := order(&w.job, &a, w.strategy, cands, nil)
+	res := &RankResult{RankedOn: w.strategy.RankedOn(&a)}
 	for _, p := range sorted {
 		res.Order = append(res.Order, cands[p].Offer.ID)
 	}
@@ -68,53 +68,71 @@ func Rank(data []byte) (*RankResult, error) {
 	return res, nil
 }
 
-func readAuction(data []byte) (s core.Strategy, timeValue core.Money, cands []core.Candidate, err error) {
+// written is an auction that was written down.
+type written struct {
+	strategy  core.Strategy // nil: a script ranks
+	timeValue core.Money
+	job       core.Job
+	cands     []core.Candidate
+}
+
+// readAuction reads one; scripted is with what only scripts see.
+func readAuction(data []byte, scripted bool) (*written, error) {
+	ofJob := []string{"fresh_input_tokens", "cached_input_tokens", "expected_output_tokens", "max_output_tokens"}
+	ofOffer := []string{"id", "provider", "input_usd_per_mtok", "output_usd_per_mtok", "cache_read_usd_per_mtok",
+		"base_latency_ms", "prefill_tps", "output_tps", "own_output_jobs", "own_output_tps", "ttft_ms", "queue_wait_ms",
+		"fresh_input_tokens", "cached_input_tokens"}
+	if scripted {
+		ofJob, ofOffer = append(ofJob, "model", "streamed", "headers"), append(ofOffer, "model", "region", "labels", "full")
+	}
 	top, err := readDocument(data, "strategy", "time_value_usd_per_hour", "job", "offers")
 	if err != nil {
-		return nil, 0, nil, err
+		return nil, err
 	}
 	routing := core.DefaultSettings().Routing
 	name := top.text("strategy").Or(routing.Strategy)
-	timeValue = top.money("time_value_usd_per_hour").Or(routing.TimeValue)
-	job := top.object("job", "fresh_input_tokens", "cached_input_tokens", "expected_output_tokens", "max_output_tokens")
+	w := &written{timeValue: top.money("time_value_usd_per_hour").Or(routing.TimeValue)}
+	job := top.object("job", ofJob...)
 	est := core.Estimate{Fresh: job.count("fresh_input_tokens").V, Cached: job.count("cached_input_tokens").V,
 		Output: job.count("expected_output_tokens").V}
-	est.MaxOutput = job.count("max_output_tokens").Or(est.Output)
-	offers := top.list("offers", "id", "provider", "input_usd_per_mtok", "output_usd_per_mtok", "cache_read_usd_per_mtok",
-		"base_latency_ms", "prefill_tps", "output_tps", "own_output_jobs", "own_output_tps", "ttft_ms", "queue_wait_ms",
-		"fresh_input_tokens", "cached_input_tokens")
+	w.job = core.Job{Operation: core.OpGenerate, Model: core.Model(job.text("model").V), Streamed: job.flag("streamed"),
+		MaxOutput: job.count("max_output_tokens"), Headers: job.words("headers")}
+	est.MaxOutput = w.job.MaxOutput.Or(est.Output)
+	offers := top.list("offers", ofOffer...)
 	if *top.err != nil {
-		return nil, 0, nil, *top.err
+		return nil, *top.err
 	}
-	s, ok := ByName(name)
-	if name == autoStrategy {
-		s, ok = fastest{}, true
-	}
-	if !ok {
-		var names []string
-		for _, known := range Strategies() {
-			names = append(names, known.Name())
+	if !scripted {
+		var ok bool
+		if w.strategy, ok = ByName(name); name == autoStrategy {
+			w.strategy, ok = fastest{}, true
 		}
-		err := core.Field("strategy", "%q is not a strategy", name)
-		err.Hint = "it is one of " + strings.Join(names, ", ")
-		return nil, 0, nil, err
+		if !ok {
+			var names []string
+			for _, known := range Strategies() {
+				names = append(names, known.Name())
+			}
+			err := core.Field("strategy", "%q is not a strategy", name)
+			err.Hint = "it is one of " + strings.Join(names, ", ")
+			return nil, err
+		}
 	}
 	if len(offers) == 0 {
-		return nil, 0, nil, core.Field("offers", "there is none to rank")
+		return nil, core.Field("offers", "there is none to rank")
 	}
 	seen := map[core.OfferID]string{}
 	for _, f := range offers {
 		c, err := readCandidate(f, est)
 		if err != nil {
-			return nil, 0, nil, err
+			return nil, err
 		}
 		if first := seen[c.Offer.ID]; first != "" {
-			return nil, 0, nil, core.Field(f.path+".id", "%q is already the id of %s", c.Offer.ID, first)
+			return nil, core.Field(f.path+".id", "%q is already the id of %s", c.Offer.ID, first)
 		}
 		seen[c.Offer.ID] = f.path
-		cands = append(cands, c)
+		w.cands = append(w.cands, c)
 	}
-	return s, timeValue, cands, nil
+	return w, nil
 }
 
 func readCandidate(f fields, est core.Estimate) (core.Candidate, error) {
@@ -125,9 +143,9 @@ func readCandidate(f fields, est core.Estimate) (core.Candidate, error) {
 	est.Cached = f.count("cached_input_tokens").Or(est.Cached)
 	provider := core.ProviderID(f.text("provider").V)
 	c := core.Candidate{
-		Offer:    &core.Offer{ID: id, Provider: &core.Provider{ID: provider}, Price: core.Price{Rates: rates}},
-		Estimate: est,
-		TTFT:     f.time("ttft_ms"),
+		Offer: &core.Offer{ID: id, Provider: &core.Provider{ID: provider, Region: f.text("region").V}, Price: core.Price{Rates: rates},
+			Model: core.Model(f.text("model").V), Labels: f.words("labels")},
+		Estimate: est, TTFT: f.time("ttft_ms"), Full: f.flag("full"),
 	}
 	c.Measures = &core.Measures{BaseLatency: core.Measure{Value: f.time("base_latency_ms")},
 		Prefill: core.Measure{Value: f.speed("prefill_tps")},
