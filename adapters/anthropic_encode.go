@@ -98,24 +98,13 @@ func (e *messagesBody) refuse() error {
 	if err := others(c, &e.dropped); err != nil {
 		return err
 	}
-	for _, f := range []struct {
-		given bool
-		ask   core.Ask
-		why   string
-	}{
+	return refuseOrDropEach(c, &e.dropped, []lack{
 		{c.Choices > 1, core.AskChoices, "gives one answer to a call"},
 		{c.TopLogprobs.OK, core.AskLogprobs, "gives no log probabilities"},
 		{c.Seed != nil, core.AskSeed, "takes no seed"},
 		{c.Frequency != nil, core.AskFrequency, "takes no penalties"},
 		{c.Presence != nil, core.AskPresence, "takes no penalties"},
-	} {
-		if f.given {
-			if err := refuseOrDrop(c, f.ask, &e.dropped, f.why); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	})
 }
 
 // leave leaves out a field that only tunes.

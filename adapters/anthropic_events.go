@@ -59,7 +59,7 @@ type messagesEvents struct {
 	started bool
 	tools   int // calls so far
 	blocks  []openBlock
-	half    halfPair
+	halves  halves
 }
 
 // openBlock is a block under way.
@@ -216,7 +216,7 @@ func (g *messagesEvents) endAll() {
 
 // end takes a block's end, of which nothing came in a delta.
 func (g *messagesEvents) end(b *openBlock) {
-	g.half = halfPair{} // no other half came
+	g.halves = halves{} // no other half came
 	if b.whole && b.input != nil {
 		g.piece(core.EventArguments, b.tool, b.input)
 	}
@@ -234,7 +234,7 @@ func (g *messagesEvents) end(b *openBlock) {
 // piece gives a piece of text in whole characters: Anthropic's own are, a server
 // that writes escapes may cut a pair of them in two.
 func (g *messagesEvents) piece(kind core.EventKind, index int, text []byte) {
-	if text = g.half.whole(text); len(text) > 0 {
+	if text = g.halves.whole(half{index: index, kind: kind}, text); len(text) > 0 {
 		g.list = append(g.list, core.Event{Kind: kind, Index: index, Text: text})
 	}
 }

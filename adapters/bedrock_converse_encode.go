@@ -66,11 +66,7 @@ func (e *converseBody) refuse() error {
 	if err := others(c, &e.dropped); err != nil {
 		return err
 	}
-	for _, f := range []struct {
-		asked bool
-		field core.Ask
-		why   string
-	}{
+	return refuseOrDropEach(c, &e.dropped, []lack{
 		{c.Choices > 1, core.AskChoices, "gives one answer to a call"},
 		{c.TopLogprobs.OK, core.AskLogprobs, "gives no log probabilities"},
 		{len(c.User) > 0, core.AskUser, "knows no end users"},
@@ -79,14 +75,7 @@ func (e *converseBody) refuse() error {
 		{len(c.Presence) > 0, core.AskPresence, "has no such penalty"},
 		{c.OneTool && len(c.Tools) > 0, core.AskOneTool, "cannot be held to one tool call"},
 		{c.Fields[core.AskCache] != "" && !e.maker.caches(), core.AskCache, "takes no marks for this model's cache"},
-	} {
-		if f.asked {
-			if err := refuseOrDrop(c, f.field, &e.dropped, f.why); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	})
 }
 
 // tools writes the tools, and which of them must be called. The format has no way

@@ -144,23 +144,15 @@ func (e *googleEncoder) thinking() error {
 // config writes generationConfig, and looks at what it has no place for.
 func (e *googleEncoder) config() error {
 	c := e.c
-	for _, x := range [...]struct {
-		asked bool
-		ask   core.Ask
-		why   string
-	}{
+	if err := refuseOrDropEach(c, &e.dropped, []lack{
 		{c.TopLogprobs.OK, core.AskLogprobs, "gives log probabilities of another form"},
 		{len(c.Stop) > 5, core.AskStop, "takes five stop sequences at most"},
 		{c.Choices > 8, core.AskChoices, "gives eight answers at most"},
 		{c.User != nil, core.AskUser, "has no tag of the end user"},
 		{c.OneTool && len(c.Tools) > 0, core.AskOneTool, "cannot be held to one tool call"},
 		{c.Seed != nil && !fits32(c.Seed), core.AskSeed, "takes a seed of 32 bits"},
-	} {
-		if x.asked {
-			if err := refuseOrDrop(c, x.ask, &e.dropped, x.why); err != nil {
-				return err
-			}
-		}
+	}); err != nil {
+		return err
 	}
 	e.key("generationConfig")
 	before := len(e.b)

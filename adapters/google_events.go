@@ -11,8 +11,7 @@ type googleVoice struct {
 	choice int
 	tools  int         // calls that began
 	open   *googleArgs // of the last one, where its arguments come in pieces
-	text   halfPair
-	mind   halfPair
+	halves halves
 }
 
 // mostVoices bounds the candidates of an answer; Google gives eight.
@@ -200,17 +199,12 @@ func (r *googleReader) partEvents(v *googleVoice, c *cursor) {
 	if text == nil && call == nil && file == nil && other || c.err != nil {
 		return
 	}
+	kind := core.EventText
 	if thought {
-		text = v.mind.whole(text)
-	} else {
-		text = v.text.whole(text)
+		kind = core.EventReasoning
 	}
-	switch {
-	case len(text) == 0:
-	case thought:
-		r.happens(core.Event{Kind: core.EventReasoning, Choice: v.choice, Text: text})
-	default:
-		r.happens(core.Event{Kind: core.EventText, Choice: v.choice, Text: text})
+	if text = v.halves.whole(half{kind: kind}, text); len(text) > 0 {
+		r.happens(core.Event{Kind: kind, Choice: v.choice, Text: text})
 	}
 	if seal != nil { // before the call or the file that it came with, behind the text
 		r.happens(core.Event{Kind: core.EventSeal, Choice: v.choice, Seal: core.Seal{Origin: core.FormatGoogle, Text: seal}})
@@ -332,38 +326,4 @@ func appendPlain(dst, v []byte) []byte {
 		}
 	}
 	return dst
-}
-
-// halfPair keeps the first half of a character that was escaped as two and cut
-// between them, until the piece of text that has the second.
-type halfPair struct{ half []byte }
-
-// whole gives a piece of text with what was kept before it, without a half at its
-// end.
-func (h *halfPair) whole(text []byte) []byte {
-	if len(text) == 0 {
-		return text
-	}
-	if len(h.half) > 0 {
-		text = append(h.half, text...)
-		h.half = nil
-	}
-	if n := len(text) - 6; n >= 0 && halfEnd(text[n:]) && escapes(text[:n])%2 == 0 {
-		h.half = slices.Clone(text[n:])
-		return text[:n]
-	}
-	return text
-}
-
-// halfEnd tells whether six bytes are the escape of a first half.
-func halfEnd(b []byte) bool {
-	return b[0] == '\\' && b[1] == 'u' && escapeLen(b) == 6 && hex4(b[2:])&^0x3FF == 0xD800
-}
-
-// escapes counts the backslashes that a text ends in.
-func escapes(text []byte) (n int) {
-	for n < len(text) && text[len(text)-1-n] == '\\' {
-		n++
-	}
-	return n
 }

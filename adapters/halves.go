@@ -22,6 +22,9 @@ func (h *halves) any() bool { return len(h.held) > 0 }
 // whole gives a piece, still escaped, with the half before it in front and
 // without one at its end. A half that finds no other is U+FFFD.
 func (h *halves) whole(of half, piece []byte) []byte {
+	if len(piece) == 0 {
+		return piece
+	}
 	held, low := h.held[of], isLowHalf(piece)
 	n := cutShort(piece)
 	if held == nil && !low && n == 0 {
@@ -74,11 +77,7 @@ func cutShort(piece []byte) int {
 	if n < 6 || piece[n-6] != '\\' || piece[n-5] != 'u' || escapeLen(piece[n-6:]) != 6 {
 		return 0
 	}
-	slashes := 1
-	for slashes < n-5 && piece[n-6-slashes] == '\\' {
-		slashes++
-	}
-	if slashes%2 == 0 || hex4(piece[n-4:])&^0x3FF != 0xD800 {
+	if escapes(piece[:n-6])%2 != 0 || hex4(piece[n-4:])&^0x3FF != 0xD800 {
 		return 0
 	}
 	return 6
@@ -87,4 +86,12 @@ func cutShort(piece []byte) int {
 // isLowHalf tells whether a piece begins with the second half of a character.
 func isLowHalf(piece []byte) bool {
 	return len(piece) >= 6 && piece[0] == '\\' && piece[1] == 'u' && escapeLen(piece) == 6 && hex4(piece[2:])&^0x3FF == 0xDC00
+}
+
+// escapes counts the backslashes that a text ends in.
+func escapes(text []byte) (n int) {
+	for n < len(text) && text[len(text)-1-n] == '\\' {
+		n++
+	}
+	return n
 }

@@ -69,24 +69,13 @@ type ollamaBody struct {
 // refuse deals with what the API has no place for and no other step sees.
 func (e *ollamaBody) refuse() error {
 	c := e.content
-	for _, f := range []struct {
-		asked bool
-		field core.Ask
-		why   string
-	}{
+	return refuseOrDropEach(c, &e.dropped, []lack{
 		{c.Choices > 1, core.AskChoices, "gives one answer to a call"},
 		{c.TopLogprobs.OK, core.AskLogprobs, "speaks another format, between which log probabilities are not carried"},
 		{len(c.User) > 0, core.AskUser, "knows no end users"},
 		{c.OneTool && len(c.Tools) > 0, core.AskOneTool, "cannot be held to one tool call"},
 		{c.Fields[core.AskCache] != "", core.AskCache, "caches on its own"},
-	} {
-		if f.asked {
-			if err := refuseOrDrop(c, f.field, &e.dropped, f.why); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	})
 }
 
 // tools writes the tools that may be called: none where the model must call none.

@@ -143,8 +143,12 @@ func (d *chatDecoder) member(name string) (err *core.Error) {
 		d.safety, err = d.quoted(name)
 	default:
 		value := d.value()
-		if !idle(name, value) {
-			d.other(name, slices.Contains(chatOthers, name))
+		switch {
+		case idle(name, value):
+		case slices.Contains(chatOthers, name):
+			d.other(name, true)
+		default:
+			c.Others = append(c.Others, twinOf(name, value))
 		}
 	}
 	return err

@@ -9,7 +9,11 @@ import (
 func (Chat) encode(c *core.Content, offer *core.Offer) (body []byte, dropped []string, err error) {
 	e := chatEncoder{c: c, d: dialectOf(offer), model: upstreamModel(offer)}
 	e.strict = e.d.parts || isMistral(e.model)
-	if err := others(c, &e.dropped); err != nil {
+	var twins []string
+	if e.d.effort == wishOpenAI { // others may refuse them; OpenAI has metadata only for answers that it stores
+		twins = []string{"verbosity", "service_tier"}
+	}
+	if err := others(c, &e.dropped, twins...); err != nil {
 		return nil, nil, err
 	}
 	if c.Fields[core.AskCache] != "" && !e.d.cache {
@@ -33,6 +37,9 @@ func (Chat) encode(c *core.Content, offer *core.Offer) (body []byte, dropped []s
 		if err := step(); err != nil {
 			return nil, nil, err
 		}
+	}
+	for _, name := range twins {
+		e.member(name, twin(c, name))
 	}
 	e.close('}')
 	return e.b, e.dropped, nil

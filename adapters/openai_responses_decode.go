@@ -105,8 +105,12 @@ func (d *responsesDecoder) field(name string, v []byte) error {
 		if slices.Contains(responsesHeld, name) {
 			return held(name)
 		}
-		if !byDefault(name, v) {
-			d.other(name, slices.Contains(responsesRefused, name))
+		switch {
+		case byDefault(name, v):
+		case slices.Contains(responsesRefused, name):
+			d.other(name, true)
+		default:
+			d.Others = append(d.Others, twinOf(name, v))
 		}
 	}
 	return nil
@@ -202,7 +206,7 @@ func (d *responsesDecoder) textForm(v []byte) error {
 				return err
 			}
 		default:
-			d.other("text."+name, false)
+			d.Others = append(d.Others, twinOf("text."+name, value))
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ type responsesBody struct {
 // the client.
 func (Responses) encode(c *core.Content, offer *core.Offer) ([]byte, []string, error) {
 	e := responsesBody{content: c}
-	if err := others(c, &e.dropped); err != nil {
+	if err := others(c, &e.dropped, "verbosity", "service_tier", "metadata"); err != nil {
 		return nil, nil, err
 	}
 	if err := e.refuse(); err != nil {
@@ -46,6 +46,8 @@ func (Responses) encode(c *core.Content, offer *core.Offer) ([]byte, []string, e
 	e.member("top_p", c.TopP)
 	e.form()
 	e.reasoning(model)
+	e.member("service_tier", twin(c, "service_tier"))
+	e.member("metadata", twin(c, "metadata"))
 	if len(c.User) > 0 && len(c.User) <= 66 { // more is refused; it is a tag
 		e.key("user")
 		e.raw(c.User)
@@ -61,11 +63,7 @@ func (Responses) encode(c *core.Content, offer *core.Offer) ([]byte, []string, e
 // refuse deals with what the API has no place for.
 func (e *responsesBody) refuse() error {
 	c := e.content
-	for _, f := range []struct {
-		there bool
-		ask   core.Ask
-		why   string
-	}{
+	return refuseOrDropEach(c, &e.dropped, []lack{
 		{c.Choices > 1, core.AskChoices, "gives one answer a call"},
 		{len(c.Stop) > 0, core.AskStop, "has no stop sequences"},
 		{c.TopLogprobs.OK, core.AskLogprobs, "gives log probabilities in another form"},
@@ -74,14 +72,7 @@ func (e *responsesBody) refuse() error {
 		{c.Frequency != nil, core.AskFrequency, "has no frequency penalty"},
 		{c.Presence != nil, core.AskPresence, "has no presence penalty"},
 		{c.Fields[core.AskCache] != "", core.AskCache, "caches prompts on its own"},
-	} {
-		if f.there {
-			if err := refuseOrDrop(c, f.ask, &e.dropped, f.why); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	})
 }
 
 // input writes instructions and input. System text that leads goes into

@@ -71,15 +71,26 @@ func (e *responsesBody) choice() {
 // form writes the form that the answer must have.
 func (e *responsesBody) form() {
 	form := &e.content.Answer
-	if !form.JSON {
+	verbosity := twin(e.content, "verbosity")
+	if !form.JSON && verbosity == nil {
 		return
 	}
 	e.key("text")
+	e.open('{')
+	if form.JSON {
+		e.key("format")
+		e.format(form)
+	}
+	e.member("verbosity", verbosity)
+	e.close('}')
+}
+
+func (e *responsesBody) format(form *core.AnswerForm) {
 	if form.Schema == nil {
-		e.raw([]byte(`{"format":{"type":"json_object"}}`))
+		e.raw([]byte(`{"type":"json_object"}`))
 		return
 	}
-	e.raw([]byte(`{"format":{"type":"json_schema"`))
+	e.raw([]byte(`{"type":"json_schema"`))
 	e.key("name")
 	if len(form.Name) > 2 {
 		e.raw(form.Name)
@@ -91,7 +102,7 @@ func (e *responsesBody) form() {
 		e.key("strict")
 		e.bool(form.Strict.V)
 	}
-	e.raw([]byte("}}"))
+	e.close('}')
 }
 
 // reasoning writes how much the model is to reason, and asks for its reasoning

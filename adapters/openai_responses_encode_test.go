@@ -97,8 +97,8 @@ func TestResponsesThere(t *testing.T) {
 		{
 			"sampling, form and tags", `"input":"a","max_output_tokens":99,"temperature":0.50,"top_p":1e-1,"user":"u1","text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":{"type":"object"}},"verbosity":"low"},
 			"metadata":{"a":"b"},"store":true,"service_tier":"flex","prompt_cache_key":"k","truncation":"auto","client_metadata":{"x":"y"},"safety_identifier":"s","max_tool_calls":3,"newer":1`,
-			`"input":[{"type":"message","role":"user","content":"a"}],"max_output_tokens":99,"temperature":0.5,"top_p":0.1,"user":"u1","text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":{"type":"object"}}}`,
-			"text.verbosity metadata store service_tier prompt_cache_key truncation client_metadata safety_identifier max_tool_calls newer",
+			`"input":[{"type":"message","role":"user","content":"a"}],"max_output_tokens":99,"temperature":0.5,"top_p":0.1,"user":"u1","text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":{"type":"object"}},"verbosity":"low"},"service_tier":"flex","metadata":{"a":"b"}`,
+			"store prompt_cache_key truncation client_metadata safety_identifier max_tool_calls newer",
 		},
 		{
 			"defaults and nulls are nothing", `"input":"a","metadata":{},"store":false,"service_tier":"auto","truncation":"disabled","top_logprobs":0,"text":{"format":{"type":"text"},"verbosity":"medium"},"tools":[],"tool_choice":null,
@@ -290,7 +290,7 @@ func TestCodexDecodes(t *testing.T) {
 	if p := content.Messages[4].Parts[0]; string(p.Name) != `"shell"` || string(p.ID) != `"toolu_1"` {
 		t.Errorf("result %+v", p)
 	}
-	if fmt.Sprint(content.Others) != "[{tools.description false} {tools.web_search false} {prompt_cache_key false} {client_metadata false}]" || len(content.Tools) != 2 || !content.Streamed {
+	if fmt.Sprint(content.Others) != "[{tools.description false  } {tools.web_search false  } {prompt_cache_key false  } {client_metadata false  }]" || len(content.Tools) != 2 || !content.Streamed {
 		t.Errorf("%v, %d tools", content.Others, len(content.Tools))
 	}
 }

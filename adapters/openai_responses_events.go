@@ -17,8 +17,7 @@ type responsesEvents struct {
 	item    string          // the last one
 	part    int64           // of the last one
 	sealed  bool            // nothing of it came behind its seal
-	half    halfPair
-	halfOf  core.EventKind
+	halves  halves
 }
 
 // responsesCall is a tool call under way.
@@ -28,7 +27,6 @@ type responsesCall struct {
 	custom bool
 	begun  bool // some of its arguments came
 	ended  bool
-	half   halfPair
 }
 
 // Events is what the frame holds that Read has just looked at.
@@ -93,10 +91,7 @@ func (t *responsesEvents) start(response []byte) {
 
 // text gives a piece of text in whole characters.
 func (t *responsesEvents) text(kind core.EventKind, delta []byte) {
-	if kind != t.halfOf {
-		t.half, t.halfOf = halfPair{}, kind // no other half came
-	}
-	if delta = t.half.whole(delta); len(delta) > 0 {
+	if delta = t.halves.whole(half{kind: kind}, delta); len(delta) > 0 {
 		t.add(core.Event{Kind: kind, Text: delta})
 	}
 }
@@ -153,7 +148,7 @@ func (t *responsesEvents) arguments(i int, piece []byte) {
 		return
 	}
 	c := &t.calls[i]
-	if piece = c.half.whole(piece); len(piece) == 0 {
+	if piece = t.halves.whole(half{index: i, kind: core.EventArguments}, piece); len(piece) == 0 {
 		return
 	}
 	if c.custom {

@@ -2,8 +2,6 @@ package adapters
 
 import (
 	"bytes"
-	"crypto/rand"
-	"encoding/hex"
 	"strconv"
 	"time"
 
@@ -96,9 +94,7 @@ func (t *responsesTranslator) read() {
 			t.tools[string(unescape(inner(tool.Name)))] = tool
 		}
 	}
-	var b [16]byte
-	rand.Read(b[:])
-	t.random = hex.EncodeToString(b[:])
+	t.random = madeName("")
 }
 
 // oneLine is a JSON value without line breaks, which would cut an event in two.

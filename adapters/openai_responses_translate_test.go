@@ -176,10 +176,10 @@ func withoutIDs(t *testing.T, body string) string {
 			_, rest, ok = strings.Cut(body, `"id":"rs_`)
 		}
 	}
-	if !ok || len(rest) < 32 {
+	if !ok || len(rest) < 24 {
 		t.Fatalf("no ids in %s", body)
 	}
-	return strings.ReplaceAll(body, rest[:32], "")
+	return strings.ReplaceAll(body, rest[:24], "")
 }
 
 func TestResponsesTranslate(t *testing.T) {

@@ -3,6 +3,7 @@ package adapters
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"headway/core"
 )
@@ -31,6 +32,25 @@ func refuseOrDrop(c *core.Content, f core.Ask, dropped *[]string, why string) er
 	return nil
 }
 
+// lack is a field that a target cannot express, where the client gave it.
+type lack struct {
+	given bool
+	field core.Ask
+	why   string
+}
+
+// refuseOrDropEach is refuseOrDrop of those that the client gave.
+func refuseOrDropEach(c *core.Content, dropped *[]string, lacks []lack) error {
+	for _, l := range lacks {
+		if l.given {
+			if err := refuseOrDrop(c, l.field, dropped, l.why); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // cannot is the error of a place of the client's request that a target has no
 // form for.
 func cannot(place, why string) *core.Error {
@@ -41,7 +61,7 @@ func cannot(place, why string) *core.Error {
 }
 
 // partAt is the place of a part in the client's request. That of a tool's result
-// is the result's own where it is a message or an item of its own.
+// and of a model's picture is the message's, where it is one, or the item's.
 func partAt(c *core.Content, m *core.Message, i int) string {
 	switch {
 	case c.Format == core.FormatGoogle:
@@ -50,17 +70,52 @@ func partAt(c *core.Content, m *core.Message, i int) string {
 		return m.At + ".content"
 	case m.Parts[i].Kind == core.PartToolResult && c.Format == core.FormatResponses:
 		return m.At + ".output"
+	case m.Parts[i].Kind == core.PartImage && m.Role == core.RoleAssistant && c.Format == core.FormatOpenAI:
+		return m.At + ".images"
+	case m.Parts[i].Kind == core.PartImage && m.Role == core.RoleAssistant && c.Format == core.FormatResponses:
+		return m.At // an item of its own, or one of the turn that began there
 	}
 	return fmt.Sprintf("%s.content[%d]", m.At, i)
 }
 
-// others deals with the fields that only the client's own format has.
-func others(c *core.Content, dropped *[]string) error {
+// others deals with the fields that only the client's own format has. Those of
+// the twins named are ones that the target has too, and are left to it.
+func others(c *core.Content, dropped *[]string, twins ...string) error {
 	for _, o := range c.Others {
+		if o.Twin != "" && slices.Contains(twins, o.Twin) {
+			continue
+		}
 		if o.Refused {
 			return cannot(o.Name, "speaks another format that has no such thing")
 		}
 		drop(dropped, o.Name)
+	}
+	return nil
+}
+
+// twinOf is a field that OpenAI's two formats have alike, with its value where
+// that is of the right kind.
+func twinOf(name string, value []byte) core.OtherField {
+	o := core.OtherField{Name: name}
+	switch twin := strings.TrimPrefix(name, "text."); twin {
+	case "verbosity", "service_tier":
+		if value[0] == '"' {
+			o.Twin, o.Value = twin, string(value)
+		}
+	case "metadata":
+		if value[0] == '{' {
+			o.Twin, o.Value = twin, string(value)
+		}
+	}
+	return o
+}
+
+// twin gives the value of one of them; nil where it was not given.
+func twin(c *core.Content, name string) core.JSON {
+	for _, o := range c.Others {
+		if o.Twin == name {
+			return core.JSON(o.Value)
+		}
 	}
 	return nil
 }

@@ -1,8 +1,10 @@
 package adapters
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"headway/core"
@@ -68,6 +70,47 @@ func TestPlacesAreTheClientsOwn(t *testing.T) {
 		m := &core.Message{At: c.at, Parts: []core.Part{c.part}}
 		if got := partAt(&core.Content{Format: c.format}, m, 0); got != c.want {
 			t.Errorf("%s: %s, want %s", c.format, got, c.want)
+		}
+	}
+}
+
+// TestTwinsOfOpenAI: what chat and Responses both have goes from one to the
+// other, and to nobody else.
+func TestTwinsOfOpenAI(t *testing.T) {
+	const chat = `{"model":"m","messages":[{"role":"user","content":"a"}],"verbosity":"low","service_tier":"flex","metadata":{"a":"b"}}`
+	const responses = `{"model":"m","input":"a","text":{"verbosity":"low","format":{"type":"json_object"}},"service_tier":"flex","metadata":{"a":"b"}}`
+	openAI := &core.Offer{Provider: &core.Provider{Format: core.FormatOpenAI, Dialect: "openai"}}
+	for _, c := range []struct {
+		name    string
+		side    core.ClientSide
+		body    string
+		encode  func(*core.Content, *core.Offer) ([]byte, []string, error)
+		offer   *core.Offer
+		has     []string
+		dropped []string
+	}{
+		{"chat at Responses", Chat{}, chat, Responses{}.encode, openAI, []string{`"text":{"verbosity":"low"}`, `"service_tier":"flex"`, `"metadata":{"a":"b"}`}, nil},
+		{"Responses at OpenAI's chat", Responses{}, responses, Chat{}.encode, openAI, []string{`"verbosity":"low"`, `"service_tier":"flex"`}, []string{"metadata"}},
+		{"Responses at another's chat", Responses{}, responses, Chat{}.encode, &core.Offer{Provider: &core.Provider{Format: core.FormatOpenAI}}, nil, []string{"text.verbosity", "service_tier", "metadata"}},
+		{"Responses at Google", Responses{}, responses, Google{}.encode, &core.Offer{Provider: &core.Provider{Format: core.FormatGoogle}}, nil, []string{"text.verbosity", "service_tier", "metadata"}},
+		{"what is of another kind", Chat{}, `{"model":"m","messages":[{"role":"user","content":"a"}],"verbosity":3,"metadata":["a"]}`, Responses{}.encode, openAI, nil, []string{"verbosity", "metadata"}},
+	} {
+		content, err := c.side.Decode(&core.Job{Format: c.side.Format(), Operation: core.OpGenerate, Body: []byte(c.body)})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		body, dropped, err := c.encode(content, c.offer)
+		if err != nil || !json.Valid(body) || !slices.Equal(dropped, c.dropped) {
+			t.Errorf("%s: %s, without %q, %v", c.name, body, dropped, err)
+		}
+		for _, want := range c.has {
+			if !strings.Contains(string(body), want) {
+				t.Errorf("%s: no %s in %s", c.name, want, body)
+			}
+		}
+		if c.has == nil && (strings.Contains(string(body), "flex") || strings.Contains(string(body), "verbosity")) {
+			t.Errorf("%s: %s", c.name, body)
 		}
 	}
 }

@@ -67,10 +67,13 @@ const (
 	AskMedia       Ask = "media" // an image, document or sound; errors name its own place
 )
 
-// OtherField is a field of a request that only its own format has.
+// OtherField is a field of a request that only its own format has, or next to none.
 type OtherField struct {
 	Name    string
 	Refused bool // leaving it out would change the answer's meaning
+	// Twin names a field that one other format has too (chat completions and
+	// Responses: "verbosity", "service_tier", "metadata"), and Value is its JSON.
+	Twin, Value string
 }
 
 // Quoted is a JSON string as it stands in a body, quotes included; nil is absent.

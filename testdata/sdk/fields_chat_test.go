@@ -54,6 +54,7 @@ func chatFields() *spoken {
 			{"messages[assistant].refusal", `"messages":[$HI,{"role":"assistant","content":null,"refusal":"«zebra|ape»"},$HI]`, ""},
 			{"messages[assistant].name", `"messages":[$HI,{"role":"assistant","content":"Yes"«,"name":"zebra"»},$HI]`, ""},
 			{"messages[assistant].audio", `"messages":[$HI,{"role":"assistant","content":"Yes"«,"audio":{"id":"audio_zebra"}»},$HI]`, ""},
+			{"messages[assistant].images", `"messages":[$HI,{"role":"assistant","content":"Yes"«,"images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,$PNG"}}]»},$HI]`, ""},
 			{"messages[assistant].content:string", `"messages":[$HI,{"role":"assistant","content":"«zebra|ape»"},$HI]`, ""},
 			{"messages[assistant].content[text].text", `"messages":[$HI,{"role":"assistant","content":[{"type":"text","text":"«zebra|ape»"}]},$HI]`, ""},
 			{"messages[assistant].content[text].prompt_cache_breakpoint", `"messages":[$HI,{"role":"assistant","content":[{"type":"text","text":"Yes"«$BREAK»}]},$HI]`, ""},

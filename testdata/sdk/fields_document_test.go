@@ -67,6 +67,12 @@ The fields are those of the official Go SDKs' types, by the names on the wire. A
 is the form of that type or role, ` + "`stop:string`" + ` the form that is no object. A field without parts stands for all that is in it.
 Providers: ` + "`openai`" + ` is a server without a dialect, ` + "`responses`" + ` openai-responses, ` + "`converse`" + ` bedrock-converse, ` + "`vertex-a`" + `
 vertex-anthropic, ` + "`vertex-g`" + ` vertex-google. What some of them take depends on the model: here it is Claude Sonnet 4.5 and Gemini 3 Pro.
+OpenAI's own chat completions (dialect ` + "`openai`" + `) take ` + "`verbosity`" + ` and ` + "`service_tier`" + ` too.
+
+A picture in an answer of Gemini's, or of a server of chat completions (` + "`images`" + `), comes to a chat client as ` + "`images`" + `
+of the message or delta, to a Responses client as an ` + "`image_generation_call`" + ` item, to a Google client as ` + "`inlineData`" + `, and to
+an Anthropic client, whose format has none, as a text block of its own: ` + "`![image](data:…)`" + `. Sent back, it goes to
+Google and OpenRouter as their own. A file of another kind that a format has no place for is told of in the answer's text.
 
 This page is made from what the code does: ` + "`cd testdata/sdk && go test -run TestFields . -args -update`" + `.
 `
