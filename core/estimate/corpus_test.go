@@ -161,10 +161,11 @@ var allClasses = []string{"prose", "code", "json", "cjk", "mixed"}
 func greedy(c *corpus, seed uint64, share float64) func(string) int {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	vocabulary := map[string]bool{"    ": true, "        ": true, "\n\n": true, "\":": true, "\",\"": true, "},{": true, "();": true, " = ": true, ". ": true, ":\"": true}
-	longest := 8
+	const longest = 10
 	add := func(s string) {
-		vocabulary[s] = true
-		longest = max(longest, len(s))
+		if len(s) <= longest {
+			vocabulary[s] = true
+		}
 	}
 	for i, w := range c.words {
 		if rng.Float64() < share*(1-float64(i)/float64(len(c.words))) {
@@ -204,7 +205,8 @@ func greedy(c *corpus, seed uint64, share float64) func(string) int {
 	}
 }
 
-// tokenizers are those that estimates are tried on.
+// tokenizers are those that estimates are tried on; the first three have
+// vocabularies of their own.
 func tokenizers(c *corpus) []*tokenizer {
 	pieces := regexp.MustCompile(`'s|'t| ?\p{L}{1,7}| ?\d{1,3}| ?[^\s\pL\pN]{1,3}|\s+`)
 	return []*tokenizer{

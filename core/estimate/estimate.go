@@ -7,6 +7,7 @@ package estimate
 
 import (
 	"sync"
+	"time"
 
 	"headway/core"
 )
@@ -27,6 +28,9 @@ type Estimator struct {
 	clock   core.Clock
 	prompts *prompts
 	outputs *outputs
+	// Of prompts' prefixes there is nothing in the vault.
+	prefixes *prefixes
+	caches   *caches
 
 	mu sync.Mutex // held by Record and Changed
 }
@@ -34,7 +38,7 @@ type Estimator struct {
 // New reads what an earlier Estimator left in the vault. It fails where the vault
 // does (the vault's error) and where a record cannot be read (core.Unavailable).
 func New(clock core.Clock, vault core.Vault) (*Estimator, error) {
-	e := &Estimator{clock: clock, prompts: newPrompts(), outputs: newOutputs()}
+	e := &Estimator{clock: clock, prompts: newPrompts(), outputs: newOutputs(), prefixes: newPrefixes(), caches: newCaches()}
 	if err := e.load(vault); err != nil {
 		return nil, err
 	}
@@ -64,8 +68,13 @@ type Reading struct {
 	key   core.KeyID
 	units units
 	class class
-	needs [1]need // room for the one model that most calls ask about
-	asked []need  // by model; the Auto Router asks about several
+	known bool   // what follows is
+	first need   // the one model that most calls ask about
+	rest  []need // the Auto Router asks about several
+
+	came  time.Time
+	chain chain
+	seen  []matches // by offer
 }
 
 // need is what a job is likely to need of a model.
@@ -79,6 +88,11 @@ type need struct {
 func (e *Estimator) Read(job *core.Job, key core.KeyID) *Reading {
 	r := &Reading{job: job, from: e, key: key}
 	r.units, r.class = read(job)
+	if job.Operation.Generates() {
+		r.came = e.clock()
+		r.chain.link(e.prefixes.seed, job)
+		r.seen = e.prefixes.find(&r.chain)
+	}
 	return r
 }
 
@@ -106,27 +120,41 @@ func (r *Reading) Prompt(m core.Model) int64 { return r.need(m).prompt }
 
 // need is what the job is likely to need of a model.
 func (r *Reading) need(m core.Model) *need {
-	for i := range r.asked {
-		if r.asked[i].model == m {
-			return &r.asked[i]
+	if r.known && r.first.model == m {
+		return &r.first
+	}
+	return r.find(m)
+}
+
+func (r *Reading) find(m core.Model) *need {
+	if !r.known {
+		r.known, r.first = true, r.learnt(m)
+		return &r.first
+	}
+	for i := range r.rest {
+		if r.rest[i].model == m {
+			return &r.rest[i]
 		}
 	}
+	r.rest = append(r.rest, r.learnt(m))
+	return &r.rest[len(r.rest)-1]
+}
+
+// learnt is what a model's history says of the job, else the plain estimates.
+func (r *Reading) learnt(m core.Model) need {
 	n := need{model: m, prompt: Tokens(r.job.PromptBytes), output: usualOutput}
-	if r.from != nil {
-		if s := r.from.prompts.of(m); s != nil {
-			n.prompt = s.tokens(&r.units, r.class)
-		}
-		if r.job.Operation.Generates() {
-			if v, ok := r.from.outputs.expected(r.key, m); ok {
-				n.output = v
-			}
+	if r.from == nil {
+		return n
+	}
+	if s := r.from.prompts.of(m); s != nil {
+		n.prompt = s.tokens(&r.units, r.class)
+	}
+	if r.job.Operation.Generates() {
+		if v, ok := r.from.outputs.expected(r.key, m); ok {
+			n.output = v
 		}
 	}
-	if r.asked == nil {
-		r.asked = r.needs[:0]
-	}
-	r.asked = append(r.asked, n)
-	return &r.asked[len(r.asked)-1]
+	return n
 }
 
 // At is what the job needs at an offer: the prompt, of it what is likely to be
@@ -139,12 +167,12 @@ func (r *Reading) At(offer *core.Offer) core.Estimate {
 	if !r.job.Operation.Generates() {
 		return est
 	}
+	if len(r.seen) > 0 {
+		est.Cached = r.cached(offer, need.prompt)
+		est.Fresh -= est.Cached
+	}
 	own := offer.Limits.MaxOutput
 	est.Output = max(min(r.job.MaxOutput.Or(need.output), own.Or(need.output), need.output), 0)
 	est.MaxOutput = max(r.job.MaxOutput.Or(own.Or(est.Output)), est.Output)
 	return est
 }
-
-// Answered notes that an offer has read the prompt, so that it may be in that
-// provider's cache from now on.
-func (e *Estimator) Answered(r *Reading, offer *core.Offer, usage core.Usage) {}
