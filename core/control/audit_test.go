@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -548,5 +549,60 @@ func TestTheAuditLogIsBounded(t *testing.T) {
 	r.must("POST", "keys", `{"name": "one more"}`)
 	if n := count(); n != 2 || r.items("audit")[1]["name"] != "again" {
 		t.Errorf("%d entries, %v", n, r.items("audit"))
+	}
+}
+
+// Of what is too long for an entry the long fields are told by a sum, which tells
+// that they changed.
+func TestLongThingsInTheAuditLog(t *testing.T) {
+	r := newRig(t)
+	_, at := r.since(0)
+	var offers []string
+	for i := range 900 {
+		offers = append(offers, fmt.Sprintf(`{"model": "model-%d", "input_usd_per_mtok": "1", "output_usd_per_mtok": "2"}`, i))
+	}
+	provider := func() string {
+		return r.fill(`{"id": "made", "format": "openai", "base_url": "UPSTREAM/v1", "allow_private": true, "offers": [` + strings.Join(offers, ",") + `]}`)
+	}
+	r.must("POST", "providers", provider())
+	offers[7] = strings.Replace(offers[7], `"2"`, `"3"`, 1)
+	r.must("PUT", "providers/made", provider())
+	models := func(last string) string {
+		names := make([]string, 3000)
+		for i := range names {
+			names[i] = fmt.Sprintf("a-model-with-a-long-name-%d", i)
+		}
+		names[len(names)-1] = last
+		return "models: [" + strings.Join(names, ", ") + "]"
+	}
+	r.write(strings.Replace(file, "models: [small]", models("x"), 1))
+	r.must("POST", "apply", "")
+	r.write(strings.Replace(file, "models: [small]", models("y"), 1))
+	r.must("POST", "apply", "")
+	list, newest := r.since(at)
+	for i, e := range list {
+		text := told(e)
+		if len(text) > 20_000 {
+			t.Errorf("entry %d has %d bytes", i, len(text))
+		}
+		list[i] = map[string]any{"text": regexp.MustCompile(`[0-9]+ bytes, sum [0-9a-f]{8}`).ReplaceAllString(text, "…")}
+	}
+	want := []string{
+		r.fill(`socket provider.create made - > {"allow_private":true,"base_url":"UPSTREAM/v1","format":"openai","id":"made","offers":"… …"}`),
+		`socket provider.replace made {"offers":{"made/model-7":{"output_usd_per_mtok":"2"}}} > {"offers":{"made/model-7":{"output_usd_per_mtok":"3"}}}`,
+		`file/socket key.set ci {"models":["small"]} > {"models":"… …"}`,
+		`file/socket key.set ci {"models":"… …"} > {"models":"… …"}`,
+	}
+	var got []string
+	for _, e := range list {
+		got = append(got, e["text"].(string))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("there are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	r.must("POST", "apply", "")
+	r.restart()
+	if list, _ := r.since(newest); len(list) > 0 {
+		t.Errorf("nothing changed, and there is %s", told(list[0]))
 	}
 }
