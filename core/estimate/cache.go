@@ -26,7 +26,7 @@ type caching struct {
 	zeros   int           // answers in a row that read nothing of what was expected
 	reports bool          // it reports cached tokens, be it 0
 	read    bool          // it has read some
-	missed  int64         // the longest young prefix of which nothing was read …
+	missed  int64         // the longest young prefix that was too short to be read …
 	least   int64         // … and the shortest of which something was; 0: none
 	hit     time.Duration // the oldest prefix of which something was read
 	expired time.Duration // the youngest that was read before and was not then; 0: none
@@ -191,7 +191,6 @@ func (c *caches) learn(r *Reading, offer *core.Offer, before matches, usage core
 	read := usage.CacheRead.V
 	k.reports = k.reports || usage.CacheRead.OK
 	if read > 0 {
-		k.read, k.zeros = true, 0
 		k.step = gcd(read, k.step)
 	}
 	if m := before.longest; m.visit != nil {
@@ -201,6 +200,9 @@ func (c *caches) learn(r *Reading, offer *core.Offer, before matches, usage core
 			m = before.later
 		}
 		k.compare(tokens, age, read, m.visit, offer.Provider.Format)
+	}
+	if read > 0 {
+		k.read, k.zeros = true, 0
 	}
 	c.of[offer.ID] = k
 }
@@ -228,8 +230,10 @@ func (k *caching) compare(tokens int64, age time.Duration, read int64, v *visit,
 		if k.step > 1 && !v.exact {
 			believed -= tokens % k.step
 		}
-		if believed > 0 {
-			k.share += quick * (min(float64(read)/float64(believed), 1) - k.share)
+		if is := min(float64(read)/float64(max(believed, 1)), 1); k.read && k.share > 0 {
+			k.share += quick * (is - k.share)
+		} else { // the first that comes back says more than what did not
+			k.share = is
 		}
 	case !young: // as believed
 	case k.read && !v.exact && age > time.Minute && tokens >= k.least:
@@ -238,7 +242,7 @@ func (k *caching) compare(tokens int64, age time.Duration, read int64, v *visit,
 			k.expired = age
 		}
 		k.hit = min(k.hit, age)
-	case !v.exact && tokens < max(leastTokens(f), 2*usualLeast) && (k.least == 0 || tokens < k.least):
+	case !v.exact && tokens < leastTokens(f), k.least > 0 && tokens < k.least:
 		k.missed = max(k.missed, tokens)
 	default:
 		if k.zeros++; k.zeros > 1 {

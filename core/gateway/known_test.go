@@ -12,6 +12,7 @@ import (
 
 	"headway/adapters"
 	"headway/core"
+	"headway/core/estimate"
 	"headway/core/gateway"
 	"headway/core/ledger"
 	"headway/core/market"
@@ -42,7 +43,11 @@ func newSimulated(t *testing.T, configs map[core.ProviderID]sim.Config, prices m
 	if s.board, err = measure.NewBoard(s.clock.Now, s.book); err != nil {
 		t.Fatal(err)
 	}
-	s.book.Recorder = s.board
+	estimator, err := estimate.New(s.clock.Now, s.book)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.book.Recorder = core.Recorders{s.board, estimator}
 	var providers []*core.Provider
 	var offers []*core.Offer
 	for id, c := range configs {
@@ -66,7 +71,7 @@ func newSimulated(t *testing.T, configs map[core.ProviderID]sim.Config, prices m
 	keys := ledger.NewKeys(pepper)
 	keys.Set([]*core.Key{{ID: "test", Hash: pepper.Hash(clientKey)}})
 	s.gw = gateway.New(gateway.Parts{Clock: s.clock.Now, Log: slog.New(slog.DiscardHandler), Adapters: adapters.All(), Keys: keys, Book: s.book,
-		Board: s.board, Estimator: newEstimator(t, s.book), Accounts: newAccounts(t, s.book), Dialer: s, Metrics: gateway.NewMetrics()})
+		Board: s.board, Estimator: estimator, Accounts: newAccounts(t, s.book), Dialer: s, Metrics: gateway.NewMetrics()})
 	s.gw.Swap(&gateway.Setup{Settings: core.DefaultSettings(), Catalogue: catalogue})
 	return s
 }

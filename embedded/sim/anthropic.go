@@ -50,12 +50,14 @@ func parseMessages(r *http.Request, body []byte) (*request, *core.Error) {
 		return nil, core.Field("tools", "a list of tools is wanted")
 	}
 	n, last := rawBytes(in.Tools)+textBytes(in.System), ""
+	q.parts = append(q.parts, string(in.Tools), words(in.System))
 	for i, m := range in.Messages {
 		role, ok := m["role"].(string)
 		if !ok {
 			return nil, core.Field(fmt.Sprintf("messages[%d].role", i), "a text is wanted")
 		}
 		n += textBytes(m)
+		q.parts = append(q.parts, words(m))
 		last = spoken(last, role, m["content"])
 		if parts, _ := m["content"].([]any); hasType(parts, "tool_result") {
 			last = "" // the tool was called: this is its result
@@ -91,7 +93,8 @@ func (messages) header(contentType string, id uint64) http.Header {
 }
 
 func (a *answer) anthropicUsage(output int) json.RawMessage {
-	return object("input_tokens", a.prompt-a.cached.V, "cache_creation_input_tokens", 0,
+	return object("input_tokens", a.prompt-a.cached.V-a.wrote.V, "cache_creation_input_tokens", a.wrote.V,
+		"cache_creation", object("ephemeral_5m_input_tokens", a.wrote.V-a.hour, "ephemeral_1h_input_tokens", a.hour),
 		"cache_read_input_tokens", a.cached.V, "output_tokens", output, "service_tier", "standard")
 }
 

@@ -66,12 +66,14 @@ func parseChat(_ *http.Request, body []byte) (*request, *core.Error) {
 		return nil, core.Field("tools", "a list of functions is wanted")
 	}
 	n, last := rawBytes(in.Tools), ""
+	q.parts = append(q.parts, string(in.Tools))
 	for i, m := range in.Messages {
 		role, ok := m["role"].(string)
 		if !ok {
 			return nil, core.Field(fmt.Sprintf("messages[%d].role", i), "a text is wanted")
 		}
 		n += textBytes(m)
+		q.parts = append(q.parts, words(m))
 		last = spoken(last, role, m["content"])
 	}
 	q.prompt = tokens(n)

@@ -114,8 +114,10 @@ func parseGoogle(r *http.Request, body []byte) (*request, *core.Error) {
 		return nil, core.Field("tools", "a list of tools is wanted")
 	}
 	n, last := rawBytes(in.Tools)+textBytes(in.System)+textBytes(in.SystemSnake), ""
+	q.parts = append(q.parts, string(in.Tools), words(in.System), words(in.SystemSnake))
 	for _, c := range in.Contents {
 		n += textBytes(c)
+		q.parts = append(q.parts, words(c))
 		role, ok := c["role"].(string)
 		if !ok {
 			role = "user" // where it is left out

@@ -22,6 +22,9 @@ type request struct {
 	array  bool // Google: a stream without alt=sse
 
 	prompt int           // tokens
+	parts  []string      // its texts: tools and system text, then message by message
+	wrote  core.Opt[int] // tokens written to the cache, where that is told …
+	hour   int           // … and those of them that stay for an hour
 	cached core.Opt[int] // of them; once the request is read, it is there
 	most   core.Opt[int] // output tokens
 	output core.Opt[int] // output tokens, by the model's name

@@ -39,12 +39,15 @@ func parseResponses(_ *http.Request, body []byte) (*request, *core.Error) {
 		return nil, core.Field("tools", "a list of tools is wanted")
 	}
 	last := ""
+	q.parts = append(q.parts, string(in.Tools), in.Instructions)
 	switch v := in.Input.(type) {
 	case string:
 		last = v
+		q.parts = append(q.parts, v)
 	case []any:
 		for _, e := range v {
 			item, _ := e.(map[string]any)
+			q.parts = append(q.parts, words(e))
 			role, _ := item["role"].(string) // items without one are calls and their results
 			last = spoken(last, role, item["content"])
 		}

@@ -41,7 +41,21 @@ func (p *Provider) script(r *http.Request, body []byte, tooLarge bool, now time.
 	if fault != nil {
 		return refuse(w, fault)
 	}
-	q.cached = core.Some(min(q.cached.Or(int(p.cfg.Cached*float64(q.prompt))), q.prompt))
+	switch c := p.cfg.Cache; {
+	case q.cached.OK || c == nil || q.op != core.OpGenerate:
+		q.cached = core.Some(min(q.cached.Or(int(p.cfg.Cached*float64(q.prompt))), q.prompt))
+	default:
+		q.cached = core.Some(p.cache.read(c, q.parts, q.prompt, now))
+		if c.Writes {
+			q.wrote = core.Some(0)
+			if q.prompt >= c.Least {
+				q.wrote.V = q.prompt - q.cached.V
+			}
+			if c.Life >= time.Hour {
+				q.hour = q.wrote.V
+			}
+		}
+	}
 	return p.answer(q, body, now)
 }
 

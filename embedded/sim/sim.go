@@ -26,6 +26,7 @@
 package sim
 
 import (
+	"hash/maphash"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -46,7 +47,8 @@ type Config struct {
 	Jitter         float64       // each of the three times is off by at most this share of it; 0: exact
 	OutputTokens   int           // the usual length of an answer: each has half to one and a half of it, by its request
 	TokensPerEvent int           // of a stream
-	Cached         float64       // the share of each prompt that is read from the cache
+	Cached         float64       // the share of each prompt that is read from the cache …
+	Cache          *Cache        // … or a cache that remembers what was sent; nil: none
 	ErrorRate      float64       // the share of calls that are answered with ErrorStatus, after Base
 	ErrorStatus    int           // 400 to 599
 	RetryAfter     time.Duration // said in those answers, in whole seconds; 0: not said
@@ -117,6 +119,15 @@ func (c Config) Validate() error {
 	if c.ErrorRate > 0 {
 		numbers = append(numbers, number{"error_status", float64(c.ErrorStatus), 400, 599, ""})
 	}
+	if c.Cache != nil {
+		if c.Cached > 0 {
+			return core.Field("cached", "is a share of its own, and there is a cache too")
+		}
+		if c.Cache.Life <= 0 || c.Cache.Life > longestTime {
+			return core.Field("cache_life", "%v is not between 0 and %v", c.Cache.Life, longestTime)
+		}
+		numbers = append(numbers, number{"cache_least", float64(c.Cache.Least), 0, mostPrompt, ""}, number{"cache_step", float64(c.Cache.Step), 0, 1 << 20, ""})
+	}
 	for _, model := range slices.Sorted(maps.Keys(c.Speed)) {
 		numbers = append(numbers, number{"speed." + model, c.Speed[model], 0.1, 10, "1 is the provider's own speed"})
 	}
@@ -146,6 +157,7 @@ type Provider struct {
 	words []string // of the filler text
 	heads []int    // where its sentences begin
 	calls atomic.Uint64
+	cache cache
 }
 
 // New makes a provider, or says what is wrong with its configuration
@@ -155,7 +167,7 @@ func New(c Config) (*Provider, error) {
 		return nil, err
 	}
 	c.Models, c.Speed = slices.Clone(c.Models), maps.Clone(c.Speed)
-	p := &Provider{cfg: c, words: strings.Fields(filler), heads: []int{0}}
+	p := &Provider{cfg: c, words: strings.Fields(filler), heads: []int{0}, cache: cache{seed: maphash.MakeSeed()}}
 	for i, w := range p.words[:len(p.words)-1] {
 		if strings.HasSuffix(w, ".") {
 			p.heads = append(p.heads, i+1)
