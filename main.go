@@ -84,6 +84,7 @@ func serve(o command.ServeOptions) error {
 	gw := gateway.New(gateway.Parts{Clock: clock, Log: log, Adapters: adapters.All(), Providers: adapters.Providers(clock), Keys: keys,
 		Book: st, Board: board, Estimator: estimator, Accounts: accounts, Scripts: folder, Dialer: transports, Metrics: metrics})
 	metrics.Watch(gw)
+	metrics.WatchScripts(folder)
 	prober := gateway.NewProber(gw, board, probes)
 	desk, err := control.NewDesk(control.Parts{Clock: clock, Log: log, Gateway: gw, Keys: keys, Pepper: &secrets.Pepper, AdminToken: secrets.AdminToken,
 		Vault: st, Book: st, Board: board, Accounts: accounts, Prober: prober, Scripts: folder, Parse: command.Parsers(file.Path), Version: version})

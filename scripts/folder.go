@@ -156,11 +156,9 @@ func (f *Folder) read(name string, info fs.FileInfo, was *entry) *entry {
 		e.failures.Store(was.failures.Load())
 	}
 	var err *core.ScriptError
-	switch {
-	case !validName(name):
-		err = &core.ScriptError{Script: file, Msg: "the name must be of a-z, 0-9, - and _, and begin with a letter or digit"}
-	case slices.Contains(builtIn, name):
-		err = &core.ScriptError{Script: file, Msg: name + " is the name of a built-in strategy"}
+	switch wrong := CheckName(name); {
+	case wrong != nil:
+		err = &core.ScriptError{Script: file, Msg: wrong.Error()}
 	case info.Size() > longestSource:
 		err = &core.ScriptError{Script: file, Msg: "the file is larger than 256 KiB"}
 	default:
@@ -193,8 +191,15 @@ func (e *entry) failuresSince() []time.Time {
 	return slices.Clone(e.recent)
 }
 
-func validName(name string) bool {
-	return name != "" && name[0] != '-' && name[0] != '_' && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
+// CheckName says what is wrong with a script's name; nil: nothing.
+func CheckName(name string) error {
+	switch {
+	case name == "" || name[0] == '-' || name[0] == '_' || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "":
+		return fmt.Errorf("%q is no name of a script: it has a-z, 0-9, - and _, and begins with a letter or a digit", plain(name))
+	case slices.Contains(builtIn, name):
+		return fmt.Errorf("%s is the name of a built-in strategy", name)
+	}
+	return nil
 }
 
 // Find gives the script of a name (core.Scripts).

@@ -60,7 +60,7 @@ func newApp(p Program) *cli.App {
 			initCommand(), checkCommand(p), applyCommand(),
 			keyCommand(), offersCommand(), modelsCommand(),
 			requestsCommand(), traceCommand(), usageCommand(), speedCommand(), auditCommand(), statusCommand(),
-			rankCommand(), measureCommand(p),
+			rankCommand(), measureCommand(p), strategyCommand(p),
 			versionCommand(p), completionCommand(),
 		},
 		Action: func(c *cli.Context) error {

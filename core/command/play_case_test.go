@@ -37,7 +37,14 @@ type caseGiven struct {
 	Upstream map[string][]mockScript `json:"upstream"`
 	Admin    []caseAdmin             `json:"admin"`
 	Steps    []caseStep              `json:"steps"`
-	Hooks    []json.RawMessage       `json:"hooks"`
+	Hooks    []caseHook              `json:"hooks"`
+}
+
+// caseHook is a strategy in JavaScript; those with a variant are run one at a time.
+type caseHook struct {
+	Models  []string `json:"models"` // whose calls it is for: its source lets the others pass
+	Variant int      `json:"variant"`
+	Source  string   `json:"source"`
 }
 
 type caseSetup struct {
@@ -188,10 +195,8 @@ func clientFormat(path string) string {
 
 // The reasons for which a case is not played yet.
 const (
-	needsNodes     = "needs nodes"
-	needsScripts   = "needs scripts"
-	needsKeyLimits = "needs budgets and limits of keys"
-	hasStoreTest   = "cannot be seen from outside: a test of embedded/store plays it"
+	needsNodes   = "needs nodes"
+	hasStoreTest = "cannot be seen from outside: a test of embedded/store plays it"
 )
 
 // notPlayedBecause tells from the case alone why it is not played; "" is played.
@@ -201,20 +206,28 @@ func (c *faultCase) notPlayedBecause() string {
 			return hasStoreTest
 		}
 	}
-	if len(c.Given.Hooks) > 0 {
-		return needsScripts
-	}
 	for _, o := range c.Given.Setup.Offers {
 		if o.Via == "worker" {
 			return needsNodes
 		}
 	}
-	for _, k := range c.Given.Setup.Keys {
-		if k.BudgetUSD != "" || k.RPM != "" || k.MaxParallel != "" {
-			return needsKeyLimits
+	return ""
+}
+
+// models are those that an offer stands for: "*" is each that the calls use.
+func (c *faultCase) models(o caseOffer) (names []string) {
+	if o.Model != "*" {
+		return []string{o.Model}
+	}
+	for _, call := range c.Given.Client {
+		var body struct {
+			Model string `json:"model"`
+		}
+		if json.Unmarshal(call.content(), &body) == nil && body.Model != "" && !slices.Contains(names, body.Model) {
+			names = append(names, body.Model)
 		}
 	}
-	return ""
+	return names
 }
 
 // content is what the call sends as its body.

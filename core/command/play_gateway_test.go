@@ -44,6 +44,7 @@ var settings = map[string][2]string{
 	"header_timeout_ms":    {"limits", "header_timeout"},
 	"stream_idle_ms":       {"limits", "stream_idle"},
 	"client_write_ms":      {"limits", "client_write"},
+	"hook_ms":              {"limits", "script"},
 	"log_level":            {"log", "level"},
 	"store_log_file_bytes": {"store", "log_file_bytes"},
 }
@@ -63,7 +64,12 @@ func configuration(c *faultCase, upstreams map[string]*mockUpstream) (map[string
 			return nil, err
 		}
 		p["api_key"] = "${UPSTREAM_KEY_" + o.Name + "}"
-		p["offers"] = []any{offer(o, i+1)}
+		var offers []any
+		for _, model := range c.models(o) {
+			o.Model = model
+			offers = append(offers, offer(o, i+1))
+		}
+		p["offers"] = offers
 		providers = append(providers, p)
 	}
 	key := map[string]any{"name": "client", "key": "${CLIENT_KEY}"}

@@ -21,15 +21,19 @@ type play struct {
 	gateway   *gateway
 	answers   map[string][]*clientAnswer // by the call's id, one for each copy
 	admin     map[string]map[string]any  // what was seen of admin actions, by id
+	grown     int                        // goroutines that are there since the case began
 	full      chan struct{}              // closed once the gateway has been asked about its full disk
 }
 
-func playCase(t *testing.T, bin, file string) {
+func playCase(t *testing.T, bin, file string, variant int) {
 	p := &play{t: t, upstreams: map[string]*mockUpstream{}, answers: map[string][]*clientAnswer{}, admin: map[string]map[string]any{}, full: make(chan struct{})}
 	secrets := p.prepare(file)
 	config, err := configuration(p.c, p.upstreams)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(p.c.Given.Hooks) > 0 {
+		config["routing"] = map[string]any{"strategy": hookName, "scripts": hookFolder(t, p.c.Given.Hooks[variant].Source)}
 	}
 	data := p.dataFolder()
 	p.gateway = startGateway(t, bin, data, config, secrets)
@@ -40,9 +44,11 @@ func playCase(t *testing.T, bin, file string) {
 	})
 
 	p.actAsAdmin()
+	before := p.goroutines()
 	p.run(secrets["CLIENT_KEY"])
 	p.report(p.checkAnswers())
 	p.report(p.checkReceipts())
+	p.grown = -before
 	if faults := p.eventually(p.checkSystem); len(faults) > 0 {
 		p.report(faults)
 	} else {
@@ -52,6 +58,18 @@ func playCase(t *testing.T, bin, file string) {
 		t.Error(err)
 	}
 	p.report(p.checkLog(secrets))
+}
+
+// hookName is the strategy that a case's script is.
+const hookName = "hook"
+
+// hookFolder is a folder of scripts with one.
+func hookFolder(t *testing.T, source string) string {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, hookName+".js"), []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // prepare starts the mocks and reads the case with their addresses and with
@@ -64,7 +82,7 @@ func (p *play) prepare(file string) caseSecrets {
 	secrets := newSecrets(c)
 	for _, o := range c.Given.Setup.Offers {
 		if o.BaseURL == "" {
-			p.upstreams[o.Name] = startUpstream(p.t, []string{o.Model}, c.Given.Upstream[o.Name])
+			p.upstreams[o.Name] = startUpstream(p.t, c.models(o), c.Given.Upstream[o.Name])
 		}
 	}
 	p.c, err = readCase(file, func(name, of string) string {

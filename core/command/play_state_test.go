@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -28,6 +29,12 @@ func seenOfState(p *play, want map[string]any) (map[string]any, error) {
 			seen[name] = p.gateway.alive() && p.healthy()
 		case "has_receipt":
 			seen[name] = p.withReceipt(w)
+		case "goroutine_growth":
+			seen[name] = p.grown + p.goroutines()
+		case "race_reports": // of the gateway that is tested; go test -race ./scripts looks for more
+			seen[name] = strings.Count(p.gateway.log.all(), "DATA RACE")
+		case "hook_log":
+			seen[name], err = p.hookLog()
 		case "source_check":
 			var found []string
 			found, err = plainCompares(moduleRoot)
@@ -107,6 +114,47 @@ func (p *play) keySpend() (any, error) {
 		}
 	}
 	return missing{}, err
+}
+
+// goroutines are those of the gateway, without what a connection of a client that
+// has left still has.
+func (p *play) goroutines() int {
+	_, metrics, err := p.gateway.admin(http.MethodGet, "/metrics", nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(metrics)) {
+		if n, ok := strings.CutPrefix(line, "go_goroutines "); ok {
+			count, err := strconv.Atoi(strings.TrimSpace(n))
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			return count
+		}
+	}
+	p.t.Fatal("/metrics has no go_goroutines")
+	return 0
+}
+
+// hookLog is what is kept of a script's errors: in the decisions and in the list.
+func (p *play) hookLog() (any, error) {
+	_, list, err := p.gateway.admin(http.MethodGet, "/admin/v1/scripts", nil)
+	if err != nil {
+		return nil, err
+	}
+	log := string(list)
+	for _, answers := range p.answers {
+		for _, a := range answers {
+			receipt, err := p.gateway.get("/admin/v1/calls/" + a.header.Get("X-Request-Id"))
+			if err != nil {
+				return nil, err
+			}
+			if said, ok := lookUp(receipt, "decision.script_error").(string); ok {
+				log += "\n" + said
+			}
+		}
+	}
+	return log, nil
 }
 
 func (p *play) healthy() bool {

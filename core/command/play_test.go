@@ -24,15 +24,11 @@ import (
 // yet, or that cannot be seen from outside. notPlayedBecause says the same from
 // the case itself, and a test keeps the two together.
 var notPlayed = map[string]string{
-	"047-budget-race":                 needsKeyLimits,
-	"048-parallel-leak-on-timeouts":   needsKeyLimits,
 	"055-worker-request-over-payload": needsNodes,
 	"056-worker-cancel-frees-slot":    needsNodes,
 	"057-worker-dead-still-chosen":    needsNodes,
 	"058-worker-busy-taken-for-dead":  needsNodes,
 	"059-store-space-never-freed":     hasStoreTest,
-	"061-hook-endless-loop":           needsScripts,
-	"062-hook-concurrent-runtime":     needsScripts,
 }
 
 // alsoExpect are checks that follow from a case's text and are not in its JSON.
@@ -40,6 +36,8 @@ var alsoExpect = map[string]string{
 	// The speed that the receipt shows is a job of the measure: without this,
 	// the "no samples" of 003 could be read from the wrong place.
 	"004": `{"state": {"measures": {"A": {"output_speed_samples": 1}}}}`,
+	// "The failure is kept with the script's name."
+	"061": `{"state": {"hook_log": {"contains": ["hook.js:1: "]}}}`,
 	// "Nothing of a prompt or an answer in receipts", for the cut stream too.
 	"054": `{"receipt": {"c3": {"raw": {"not_contains": ["MARK-IN-7f3a", "MARK-OUT-19c2"]}}}}`,
 }
@@ -60,13 +58,28 @@ func TestReportedFaults(t *testing.T) {
 		if notPlayed[name] != "" {
 			continue
 		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			free <- struct{}{}
-			defer func() { <-free }()
-			playCase(t, bin, file)
-		})
+		for variant := range max(1, hooks(t, file)) {
+			run := name
+			if variant > 0 {
+				run = fmt.Sprintf("%s-%d", name, variant+1)
+			}
+			t.Run(run, func(t *testing.T) {
+				t.Parallel()
+				free <- struct{}{}
+				defer func() { <-free }()
+				playCase(t, bin, file, variant)
+			})
+		}
 	}
+}
+
+// hooks counts the scripts of a case, which are played one at a time.
+func hooks(t *testing.T, file string) int {
+	c, err := readCase(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(c.Given.Hooks)
 }
 
 // TestEveryCaseIsAccountedFor: a case is played, or the table says why not.

@@ -63,6 +63,7 @@ func endpoints() []endpoint {
 		{"POST", root + "apply", []string{"name"}, "Puts a configuration into force, as a whole or not at all: the YAML text of the body, or without one the file that serve was started with. name is what errors call the text.", (*Desk).postApply},
 		{"GET", root + "audit", listed("since", "target", "action"),
 			"Every change to keys, offers, providers and routing, the newest first: who, when, what, before and after.", (*Desk).listAudit},
+		{"GET", root + "scripts", paging, "The strategies in JavaScript: how each stands, and what was wrong last.", (*Desk).listScripts},
 		{"GET", root + "config", nil, "The configuration in force as YAML, its secrets masked.", (*Desk).getConfig},
 		{"GET", root + "status", nil, "The version, the address, the calls under way and the health.", (*Desk).getStatus},
 		{"GET", root + "{$}", nil, "This list.", (*Desk).getIndex},

@@ -188,6 +188,11 @@ func (c *Client) Offers(ctx context.Context) (List[Offer], error) {
 	return all[Offer](ctx, c, "offers")
 }
 
+// ListScripts lists the scripts.
+func (c *Client) ListScripts(ctx context.Context) (List[core.ScriptState], error) {
+	return all[core.ScriptState](ctx, c, "scripts")
+}
+
 // Keys lists the keys.
 func (c *Client) Keys(ctx context.Context) (List[Key], error) { return all[Key](ctx, c, "keys") }
 

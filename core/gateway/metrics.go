@@ -78,6 +78,41 @@ func (m *Metrics) Watch(g *Gateway) {
 		inFlight: prometheus.NewDesc("headway_offer_in_flight", "Calls that hold the offer.", []string{"offer", "model", "provider"}, nil)})
 }
 
+// WatchScripts adds the counters of scripts.
+func (m *Metrics) WatchScripts(list core.ScriptList) {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, []string{"script"}, nil)
+	}
+	m.registry.MustRegister(&scripts{list: list,
+		decisions: desc("headway_script_decisions_total", "Rankings that a script was asked for."),
+		failures:  desc("headway_script_failures_total", "Rankings that failed in a script: the built-in default ranked."),
+		inForce:   desc("headway_script_in_force", "1 while the script is asked to rank, 0 while it was refused or is set aside.")})
+}
+
+// scripts reads the state of the scripts when it is asked.
+type scripts struct {
+	list                         core.ScriptList
+	decisions, failures, inForce *prometheus.Desc
+}
+
+func (s *scripts) Describe(ch chan<- *prometheus.Desc) {
+	ch <- s.decisions
+	ch <- s.failures
+	ch <- s.inForce
+}
+
+func (s *scripts) Collect(ch chan<- prometheus.Metric) {
+	for _, x := range s.list.List() {
+		inForce := 0.0
+		if x.InForce {
+			inForce = 1
+		}
+		ch <- prometheus.MustNewConstMetric(s.decisions, prometheus.CounterValue, float64(x.Decisions), x.Name)
+		ch <- prometheus.MustNewConstMetric(s.failures, prometheus.CounterValue, float64(x.Failures), x.Name)
+		ch <- prometheus.MustNewConstMetric(s.inForce, prometheus.GaugeValue, inForce, x.Name)
+	}
+}
+
 // breakers reads the state of the offers when it is asked.
 type breakers struct {
 	g             *Gateway
