@@ -81,7 +81,7 @@ type Annex struct {
 	Group          string       `json:"group,omitempty"`
 	PromptBytes    int          `json:"prompt_bytes,omitempty"`
 	// What the prompt was made of, in numbers that estimates are learnt from: what
-	// most of it was, and how many there were of each unit (MEASURES.md §9).
+	// most of it was, and how many there were of each unit (core/measure/MEASURES.md §8).
 	PromptClass string  `json:"prompt_class,omitempty"`
 	PromptUnits []int64 `json:"prompt_units,omitempty"`
 }

@@ -149,7 +149,7 @@ func TestFirstHour(t *testing.T) {
 		"curl":       {`"delta":{`, "[DONE]"},
 		"requests":   {"demo-small", "hare", "settled"},
 		"trace last": {"call ", "whole call", "decision: strategy price-and-wait", "Model timings"},
-		"speed":      {"base_latency_ms", "prefill_tps", "output_tps", "turtle", "own"},
+		"speed":      {"base_latency_ms", "prefill_tps", "output_tps", "turtle", "own", "estimate error", "prompt", "cached"},
 		"usage":      {"by model", "by provider", "by key", "demo-large"},
 	} {
 		out, did := ran[command]

@@ -158,7 +158,8 @@ func speedCommand() *cli.Command {
 	return &cli.Command{
 		Name: "speed", Aliases: []string{"measures"}, Usage: "show how fast each provider is, and how good the predictions are", UsageText: "headway speed [--json]",
 		Description: "Every measure with its jobs, own median, model median, and the value that predictions use; BASIS says where\n" +
-			"the value is from. The error is |predicted - actual| / actual of each offer's waits.\n" + measureNote + "\n\nExample:\n   headway speed",
+			"the value is from. The errors are |predicted - actual| / actual of each offer's waits, and of the tokens that\n" +
+			"they are predicted from: of the prompt, of the output, and of what the cache has of the prompt, as a part of all of it.\n" + measureNote + "\n\nExample:\n   headway speed",
 		Flags: serverFlags(jsonFlag()),
 		Action: onServer(nil, func(ctx context.Context, c *cli.Context, s *control.Client, _ []string) error {
 			v, err := s.Speed(ctx)
@@ -175,6 +176,12 @@ func speedCommand() *cli.Command {
 			t := table{head: []string{"OFFER", ">JOBS", ">MEDIAN", ">P90"}, empty: "no call had a complete prediction yet"}
 			for _, e := range v.Errors {
 				t.add(string(e.Offer), count(e.Jobs), percent(e.Median), percent(e.P90))
+			}
+			t.write(w)
+			fmt.Fprintln(w, "\nestimate error")
+			t = table{head: []string{"OFFER", "ESTIMATE", ">JOBS", ">MEDIAN", ">P90"}, empty: "no call has settled with a provider's own count yet"}
+			for _, e := range v.Estimates {
+				t.add(string(e.Offer), e.Of, count(e.Jobs), percent(e.Median), percent(e.P90))
 			}
 			t.write(w)
 			fmt.Fprintln(w, "\n"+measureNote)

@@ -176,6 +176,17 @@ func TestSpeedAndStatus(t *testing.T) {
 	if len(v["items"].([]any)) != 9 || v["window"] == nil || !strings.Contains(v["limits"].(string), "network") {
 		t.Errorf("speed is %v", v)
 	}
+	off := map[any]any{}
+	for _, e := range v["estimate_errors"].([]any) {
+		e := e.(map[string]any)
+		if e["jobs"] != 1.0 || e["offer"] == "" || e["median"] != e["p90"] {
+			t.Errorf("estimate error %v", e)
+		}
+		off[e["estimate"]] = e["median"]
+	}
+	if len(off) != 3 || off["prompt"] == 0.0 || off["output"] == 0.0 {
+		t.Errorf("estimate errors %v", off)
+	}
 	r.desk.Listening("127.0.0.1:1234")
 	s := r.must("GET", "status", "")
 	if s["version"] != "test" || s["listen"] != "127.0.0.1:1234" || s["open_calls"] != 0.0 || s["healthy"] != true || s["offers"].(map[string]any)["active"] != 3.0 {
