@@ -56,13 +56,18 @@ func (s *Store) Raw(key string, value []byte) error {
 // AppendFloat is how a number is written.
 func AppendFloat(f float64) []byte { return appendFloat(nil, f) }
 
-// Dictionary is what receipts are packed with.
-const Dictionary = dictionary1
+// Dictionaries are what receipts are and were packed with, by their numbers.
+var Dictionaries = [...]string{1: dictionary1, 2: dictionary2}
 
 // Packer packs and unpacks receipts.
 func Packer() (pack func(dst, text []byte) []byte, unpack func([]byte) ([]byte, error)) {
 	p := newPacker()
 	return p.pack, p.unpack
+}
+
+// PackedBefore is a receipt's JSON as it was packed with an older dictionary.
+func PackedBefore(dictionary byte, text []byte) []byte {
+	return append([]byte{dictionary}, newPacker().dictionaries[dictionary].Encode(nil, text)...)
 }
 
 // Version grows by one with each transaction.

@@ -3,6 +3,8 @@ package store_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"hash/crc32"
 	"reflect"
 	"strings"
 	"testing"
@@ -39,6 +41,30 @@ func TestPack(t *testing.T) {
 	}
 }
 
+// What was kept with an older dictionary is read.
+func TestUnpackOlder(t *testing.T) {
+	_, unpack := store.Packer()
+	text, err := json.Marshal(sample("01kn35dz0rpyt47kyykg2qhyhz", time.Unix(1e9, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := store.PackedBefore(1, text)
+	if got, err := unpack(old); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("unpacked %.80q, %v; want %.80q", got, err, text)
+	}
+	for _, number := range []byte{0, 3, 255} {
+		if _, err := unpack(append([]byte{number}, old[1:]...)); err == nil {
+			t.Errorf("dictionary %d, which there is none of, was read", number)
+		}
+	}
+	// Each as it was when receipts were first kept with it.
+	for number, want := range map[byte]string{1: "f391a6c0", 2: "2edabd0b"} {
+		if got := fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(store.Dictionaries[number]))); got != want {
+			t.Errorf("dictionary %d has changed: %s, want %s; receipts are kept with it, make another one", number, got, want)
+		}
+	}
+}
+
 // TestDictionary holds the dictionary to what a receipt's JSON is: a field that
 // got another name would pack badly.
 func TestDictionary(t *testing.T) {
@@ -61,7 +87,7 @@ func TestDictionary(t *testing.T) {
 	}
 	walk(reflect.TypeFor[core.Receipt]())
 	for name := range fields {
-		if !strings.Contains(store.Dictionary, `"`+name+`":`) && name != "script_error" {
+		if !strings.Contains(store.Dictionaries[2], `"`+name+`":`) && name != "script_error" {
 			t.Errorf("the dictionary does not know %q", name)
 		}
 	}

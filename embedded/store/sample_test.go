@@ -23,6 +23,8 @@ func sample(id core.CallID, at time.Time) *core.Receipt {
 			Offer: o, Charge: core.Some(c), PredictedWait: ms(w), Score: ms(0.001372), TTFT: ms(231),
 			Terms: core.Terms{Base: ms(212.5), Prefill: ms(43.1), Output: ms(1800.25)},
 			Fresh: core.Some[int64](812), Cached: core.Some[int64](400), Output: core.Some[int64](180),
+			Basis: &core.RankedBasis{Input: rates.Input, Output: rates.Output, CacheRead: rates.CacheRead, MaxOutput: core.Some[int64](16384),
+				Prefill: ms(18839.907), OutputTPS: ms(core.Micro(180_000 / w)), OwnJobs: int64(c) / 1_000_000, OwnTPS: ms(99.117)},
 		}
 	}
 	return &core.Receipt{
