@@ -54,16 +54,31 @@ func (c *Choice) rank(q *Query, cands []core.Candidate, into []int32) []int32 {
 	return order(q.Job, &c.Auction, q.Strategy, cands, into)
 }
 
+// scripted asks the script. It sees the candidates in the order of their ids, so
+// that its random numbers fall to the same offers whatever the order that they are
+// in here: that of the configuration, or that of a decision which is ranked again.
 func scripted(q *Query, a *core.Auction, cands []core.Candidate, into []int32) ([]int32, error) {
-	ranks, in := make([]core.Rank, len(cands)), make([]bool, len(cands))
-	err := q.Script.Rank(&core.Question{Job: q.Job, Auction: a, Candidates: cands, At: cmp.Or(q.At, q.Now), Seed: q.Seed,
-		Limit: q.Settings.Limits.Script}, ranks, in)
+	n := len(cands)
+	var room [stackOffers]int32
+	at := room[:0] // the place of each that the script sees
+	for i := range cands {
+		at = append(at, int32(i))
+	}
+	slices.SortFunc(at, func(i, j int32) int { return cmp.Compare(cands[i].Offer.ID, cands[j].Offer.ID) })
+	shown := make([]core.Candidate, n)
+	for i, p := range at {
+		shown[i] = cands[p]
+	}
+	ranks, in := make([]core.Rank, 2*n), make([]bool, n)
+	err := q.Script.Rank(&core.Question{Job: q.Job, Auction: a, Candidates: shown, At: cmp.Or(q.At, q.Now), Seed: q.Seed,
+		Limit: q.Settings.Limits.Script}, ranks[n:], in)
 	if err != nil {
 		return nil, err
 	}
-	for i := range cands {
+	for i, p := range at {
 		if in[i] {
-			into = append(into, int32(i))
+			into = append(into, p)
+			ranks[p] = ranks[n+i]
 		}
 	}
 	sort(into, ranks, cands)

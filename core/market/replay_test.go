@@ -46,7 +46,7 @@ func (r *chance) count(values ...int64) core.Opt[int64] {
 func (r *chance) question(t testing.TB) market.Query {
 	b := board{measures: map[core.ProviderID]*core.Measures{}, ttft: map[core.OfferID]float64{}}
 	var offers []*core.Offer
-	for i := range 1 + r.IntN(9) {
+	for _, i := range r.Perm(1 + r.IntN(9)) {
 		p := provider(fmt.Sprintf("p%d", i))
 		p.Region = "eu"
 		o := offer(p, "m")
@@ -88,8 +88,8 @@ func (r *chance) question(t testing.TB) market.Query {
 	return q
 }
 
-// witness is a script that leaves every third offer out, puts the others into an
-// order of its own, and notes what it saw.
+// witness is a script that leaves every third offer out, orders the others by
+// chance, as they come, and notes what it saw.
 type witness struct{ saw []seen }
 
 type seen struct {
@@ -109,8 +109,8 @@ func (w *witness) Rank(q *core.Question, ranks []core.Rank, in []bool) error {
 	s := seen{job: core.Job{Model: q.Job.Model, Streamed: q.Job.Streamed, MaxOutput: q.Job.MaxOutput, Operation: q.Job.Operation},
 		auction: *q.Auction, at: q.At, seed: q.Seed, limit: q.Limit}
 	for i, c := range q.Candidates {
-		in[i] = (q.Seed+uint64(c.Offer.ID[1]))%3 != 0
-		ranks[i] = core.Rank{Cost: float64(q.Seed >> (c.Offer.ID[1] % 32) % 3), Price: c.Price}
+		in[i] = (q.Seed+uint64(i))%3 != 0
+		ranks[i] = core.Rank{Cost: float64(q.Seed >> i % 3), Price: c.Price}
 		rates := *c.Offer.Price.For(c.Estimate.Fresh + c.Estimate.Cached)
 		s.offers = append(s.offers, core.Offer{ID: c.Offer.ID, Provider: &core.Provider{ID: c.Offer.Provider.ID, Region: c.Offer.Provider.Region},
 			Model: c.Offer.Model, Labels: c.Offer.Labels, Price: core.Price{Rates: core.Rates{Input: rates.Input, Output: rates.Output, CacheRead: rates.CacheRead}}})
@@ -120,20 +120,7 @@ func (w *witness) Rank(q *core.Question, ranks []core.Rank, in []bool) error {
 		c.Offer, c.Measures = nil, nil
 		s.candidates = append(s.candidates, c)
 	}
-	// The decision has the candidates in another order than the catalogue.
-	places := make([]int, len(s.offers))
-	for i := range places {
-		places[i] = i
-	}
-	slices.SortFunc(places, func(a, b int) int { return int(s.offers[a].ID[1]) - int(s.offers[b].ID[1]) })
-	sorted := s
-	sorted.candidates, sorted.offers, sorted.measures = nil, nil, nil
-	for _, i := range places {
-		sorted.candidates = append(sorted.candidates, s.candidates[i])
-		sorted.offers = append(sorted.offers, s.offers[i])
-		sorted.measures = append(sorted.measures, s.measures[i])
-	}
-	w.saw = append(w.saw, sorted)
+	w.saw = append(w.saw, s)
 	return nil
 }
 

@@ -1,6 +1,8 @@
 package market
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"headway/core"
@@ -19,7 +21,7 @@ type Scored struct {
 	Offer  core.OfferID      `json:"offer"`
 	Tier   int               `json:"tier,omitempty"`
 	Score  float64           `json:"score"`
-	Price  core.Money        `json:"price_usd"` // which ties go by
+	Price  core.Money        `json:"price_usd"`
 	Charge core.Money        `json:"charge_usd"`
 	Wait   core.Opt[float64] `json:"predicted_wait_ms,omitzero"`
 }
@@ -34,6 +36,7 @@ func RankScript(data []byte, s core.Script, at time.Time, seed uint64, limit tim
 		return nil, err
 	}
 	cands, a := w.cands, newAuction(w.timeValue, w.cands)
+	slices.SortFunc(cands, func(x, y core.Candidate) int { return cmp.Compare(x.Offer.ID, y.Offer.ID) }) // as scripted shows them
 	ranks, in := make([]core.Rank, len(cands)), make([]bool, len(cands))
 	q := &core.Question{Job: &w.job, Auction: &a, Candidates: cands, At: at, Seed: seed, Limit: limit}
 	if err := s.Rank(q, ranks, in); err != nil {
