@@ -67,7 +67,13 @@ func (r *run) tooMany(what string) {
 // short is a value as a text that built-ins may work on.
 func (r *run) short(v goja.Value) goja.String {
 	r.poll()
-	t, _ := v.ToString().(goja.String)
+	if o, ok := v.(*goja.Object); ok {
+		v = o.ToString()
+	}
+	t, ok := v.(goja.String)
+	if !ok { // goja leaves numbers as they are
+		t, _ = r.vm.ToValue(v.String()).(goja.String)
+	}
 	if t.Length() > mostText {
 		r.tooLong()
 	}

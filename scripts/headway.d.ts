@@ -3,7 +3,8 @@
 // so that an editor completes and checks it. A script is plain JavaScript with one function:
 //   function score(job, offer, auction) { return offer.charge_usd; }
 // It gives a number, the lowest first; or [tier, number], every lower tier first (a tier is a whole number); or null to
-// leave the offer out. Ties go by price_usd, then by id. An unknown figure is undefined. Everything is read-only.
+// leave the offer out. Ties go by charge_usd for a number and by price_usd for [tier, number], then by id. An unknown figure
+// is undefined. Everything is read-only.
 
 type Score = number | [tier: number, cost: number] | null;
 
@@ -31,7 +32,7 @@ interface Offer {
   readonly fresh_input_tokens: number; // what this offer would have to process of the prompt
   readonly cached_input_tokens: number; // and what it would read from its cache
   readonly charge_usd: number; // fresh input + cached reads + expected output
-  readonly price_usd: number; // uncached input + the output maximum: what cheapest compares, and ties go by
+  readonly price_usd: number; // uncached input + the output maximum: what cheapest compares
   readonly predicted_wait_ms?: number; // base latency + fresh ÷ prefill_tps + expected output ÷ output_tps + queue
   readonly queue_wait_ms?: number; // of a node
   readonly ttft_ms?: number; // live time to the first token

@@ -230,7 +230,9 @@ func (r *run) place(i int, c *core.Candidate, v goja.Value) string {
 	case goja.IsNull(v):
 		return ""
 	case isNumber(v):
-		rank.Cost = v.ToFloat()
+		// As the built-in strategies do: what weighs charges breaks its ties by the
+		// charge, what is in tiers by the price.
+		rank.Cost, rank.Price = v.ToFloat(), c.Charge
 	default:
 		o, ok := v.(*goja.Object)
 		if !ok || o.ClassName() != "Array" || o.Get("length").ToInteger() != 2 {

@@ -1,6 +1,6 @@
 /// <reference path="../headway.d.ts" />
-// The same tenant goes to the same offer while it is up, so that its cache stays warm: each offer gets a number from the
-// tenant and its id, and the lowest wins. Needs routing: {script_headers: [x-tenant]}.
+// The same tenant goes to the same offer while it is up, so that its cache stays warm.
+// Each offer gets a number from the tenant and its id, and the lowest wins. Needs routing: {script_headers: [x-tenant]}.
 
 /** @param {string} text */
 function hash(text) {
