@@ -24,6 +24,8 @@ import (
 func strategyCommand(p Program) *cli.Command {
 	return &cli.Command{
 		Name: "strategy", Usage: "write, try and look at strategies in JavaScript", UsageText: "headway strategy COMMAND",
+		Description: "A script is a file of JavaScript with one function, score(job, offer, auction), in the folder that routing.scripts\n" +
+			"names; it is chosen as a strategy by its name.\n\nExample:\n   headway strategy init mine",
 		Subcommands: []*cli.Command{
 			{
 				Name: "list", Usage: "list the scripts of the server, and what is wrong with them", UsageText: "headway strategy list [--json]",
@@ -107,6 +109,9 @@ const sampleAuction = `{
 // testLimit is how long a script may take here: not what counts on a busy machine.
 const testLimit = 200 * time.Millisecond
 
+// testRuns are how often it is run; the shortest time is shown.
+const testRuns = 20
+
 // tested is what strategy test --json prints.
 type tested struct {
 	*market.ScriptRanking
@@ -149,15 +154,19 @@ func testStrategy(c *cli.Context, clock core.Clock) error {
 	if err != nil {
 		return brokenScript(c, err)
 	}
-	var res *market.ScriptRanking
-	start := clock()
-	if res, err = market.RankScript(auction, script, moment, 1, testLimit); err != nil {
-		if c.String("file") != "" && !errors.As(err, new(*core.ScriptError)) {
-			return failed{inFile(c, err)}
+	var out tested
+	for i := range testRuns { // the first ones touch everything for the first time
+		start := clock()
+		if out.ScriptRanking, err = market.RankScript(auction, script, moment, 1, testLimit); err != nil {
+			if c.String("file") != "" && !errors.As(err, new(*core.ScriptError)) {
+				return failed{inFile(c, err)}
+			}
+			return brokenScript(c, err)
 		}
-		return brokenScript(c, err)
+		if took := core.Ms(clock().Sub(start)); i == 0 || took < out.Took {
+			out.Took = took
+		}
 	}
-	out := tested{ScriptRanking: res, Took: core.Ms(clock().Sub(start))}
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, out)
 	}
@@ -221,6 +230,8 @@ func initStrategy(c *cli.Context) error {
 	}
 	if from == "" {
 		from = "my-price-and-wait"
+	} else if _, builtIn := market.ByName(from); builtIn {
+		from = "my-" + from
 	}
 	text, err := fs.ReadFile(scripts.Files(), "examples/"+from+".js")
 	if err != nil {

@@ -71,7 +71,7 @@ OpenAI's own chat completions (dialect ` + "`openai`" + `) take ` + "`verbosity`
 
 A picture in an answer of Gemini's, or of a server of chat completions (` + "`images`" + `), comes to a chat client as ` + "`images`" + `
 of the message or delta, to a Responses client as an ` + "`image_generation_call`" + ` item, to a Google client as ` + "`inlineData`" + `, and to
-an Anthropic client, whose format has none, as a text block of its own: ` + "`![image](data:…)`" + `. Sent back, it goes to
+an Anthropic client, whose format has none, as a text block of its own: a Markdown picture with a data URL. Sent back, it goes to
 Google and OpenRouter as their own. A file of another kind that a format has no place for is told of in the answer's text.
 
 This page is made from what the code does: ` + "`cd testdata/sdk && go test -run TestFields . -args -update`" + `.
