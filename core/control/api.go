@@ -37,6 +37,8 @@ func endpoints() []endpoint {
 		{"GET", root + "calls", listed("model", "offer", "provider", "key", "outcome", "kind", "job", "since", "until"),
 			"Receipts, the newest first, without their decisions. since and until are times, dates or ages such as 24h.", (*Desk).listCalls},
 		{"GET", root + "calls/{id}", nil, "The whole receipt of one call, once it is durable.", (*Desk).getCall},
+		{"GET", root + "decisions", listed("outcome", "since", "until"),
+			"The decisions of calls, the newest first, with the figures that they were made on, so that another strategy can be tried on them.", (*Desk).listDecisions},
 		{"GET", root + "jobs/{id}", nil, "The whole receipts of a job's calls, the oldest first. A call's id is the job of that call.", (*Desk).getJob},
 		{"GET", root + "measures", paging, "Base latency, prefill speed and output speed of each provider and model. They are of last week, not of now, and include the network.", (*Desk).listMeasures},
 		{"GET", root + "speed", nil, "Every measure at once with its window, and how far the predicted waits of each offer were off.", (*Desk).getSpeed},

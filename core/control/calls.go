@@ -3,10 +3,46 @@ package control
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"time"
 
 	"headway/core"
 )
+
+// span is which calls a list is of, the newest first: those received from from on
+// and before to, either zero for no bound, and behind those of earlier pages.
+type span struct {
+	from, to time.Time
+	next     core.CallID // the last of an earlier page; "": there was none
+}
+
+func (d *Desk) spanOf(q url.Values) (s span, err error) {
+	now := d.Clock()
+	if s.from, err = moment("since", q.Get("since"), now, false); err != nil {
+		return s, err
+	}
+	if s.to, err = moment("until", q.Get("until"), now, true); err != nil {
+		return s, err
+	}
+	s.next = core.CallID(q.Get("next"))
+	if _, ok := s.next.Time(); s.next != "" && !ok {
+		return s, core.Field("next", "is not what an earlier page said")
+	}
+	return s, nil
+}
+
+// before is where the page begins: the end of what is left.
+func (s span) before() time.Time {
+	if at, ok := s.next.Time(); ok {
+		if at = at.Add(time.Millisecond); s.to.IsZero() || at.Before(s.to) {
+			return at
+		}
+	}
+	return s.to
+}
+
+// after tells whether a call is not of an earlier page.
+func (s span) after(id core.CallID) bool { return s.next == "" || id < s.next }
 
 // listCalls gives receipts without their decisions, which are long.
 func (d *Desk) listCalls(r *http.Request) (any, error) {
@@ -15,24 +51,9 @@ func (d *Desk) listCalls(r *http.Request) (any, error) {
 		return nil, err
 	}
 	q := r.URL.Query()
-	now := d.Clock()
-	from, err := moment("since", q.Get("since"), now, false)
+	span, err := d.spanOf(q)
 	if err != nil {
 		return nil, err
-	}
-	to, err := moment("until", q.Get("until"), now, true)
-	if err != nil {
-		return nil, err
-	}
-	next := core.CallID(q.Get("next"))
-	if next != "" {
-		at, ok := next.Time()
-		if !ok {
-			return nil, core.Field("next", "is not what an earlier page said")
-		}
-		if at = at.Add(time.Millisecond); to.IsZero() || at.Before(to) {
-			to = at
-		}
 	}
 	wanted := func(c *core.Receipt) bool {
 		for _, f := range [...]struct{ name, is string }{
@@ -43,10 +64,10 @@ func (d *Desk) listCalls(r *http.Request) (any, error) {
 				return false
 			}
 		}
-		return next == "" || c.ID < next
+		return span.after(c.ID)
 	}
 	list := List[*core.Receipt]{Items: []*core.Receipt{}}
-	err = d.Book.Receipts(from, to, true, func(c *core.Receipt) bool {
+	err = d.Book.Receipts(span.from, span.before(), true, func(c *core.Receipt) bool {
 		if !wanted(c) {
 			return r.Context().Err() == nil
 		}
