@@ -404,17 +404,46 @@ func isGuard(x ast.Expression, guard unistring.String) bool {
 	return ok && id.Name == guard
 }
 
-// placed gives a loop that does nothing a step that has a place in the file, so that
-// its line is known when it is stopped.
+// placed gives a loop that has no step with a place in the file such a step, so that
+// its line is known when it is stopped there.
 func (c *checker) placed(loop file.Idx, body ast.Statement) ast.Statement {
-	switch b := body.(type) {
-	case *ast.EmptyStatement:
-	case *ast.BlockStatement:
-		if len(b.List) > 0 {
-			return body
-		}
-	default:
+	if stands(reflect.ValueOf(body), 0) {
 		return body
 	}
-	return &ast.ExpressionStatement{Expression: &ast.Identifier{Name: "undefined", Idx: loop}}
+	step := &ast.ExpressionStatement{Expression: &ast.Identifier{Name: "undefined", Idx: loop}}
+	return &ast.BlockStatement{LeftBrace: loop, List: []ast.Statement{step, body}, RightBrace: loop}
+}
+
+// stands tells whether there is something in a statement that the compiler notes the
+// place of.
+func stands(v reflect.Value, depth int) bool {
+	if depth > 4*deepest {
+		return true // walk refuses it
+	}
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		if v.IsNil() || v.Type() == reflect.TypeFor[*file.File]() {
+			return false
+		}
+		switch v.Interface().(type) {
+		case *ast.CallExpression, *ast.DotExpression, *ast.BracketExpression, *ast.NewExpression, *ast.ThrowStatement:
+			return true
+		case *ast.FunctionLiteral, *ast.ArrowFunctionLiteral, *ast.ClassLiteral, *big.Int:
+			return false
+		}
+		return stands(v.Elem(), depth+1)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if stands(v.Field(i), depth+1) {
+				return true
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if stands(v.Index(i), depth+1) {
+				return true
+			}
+		}
+	}
+	return false
 }

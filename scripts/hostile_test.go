@@ -22,6 +22,8 @@ var hostile = []struct {
 }{
 	{"loop at the top", "var x = 1;\nwhile (true) {}\nfunction score() { return 0; }", 2},
 	{"loop in score", "function score() {\n  for (;;) {}\n}", 2},
+	{"loop that counts", "let i = 0;\nfunction score() {\n  let j = 1;\n  for (;;) {\n    i++; j -= i; } }", 4},
+	{"loop within a loop", "let i = 0;\nfunction score() {\n  for (;;) {\n    do i++;\n    while (i < 1e9); } }", 4},
 	{"loop in a getter", "const o = { get x() {\n while (true) {} } };\nfunction score() { return o.x; }", 2},
 	{"loop in a comparison", "function score() {\n [2, 1, 3].sort(function () {\n for (;;) {} }); return 0; }", 3},
 	{"loop in valueOf", "const o = { valueOf() {\n while (true) {} } };\nfunction score() { return o * 1; }", 2},
@@ -212,7 +214,8 @@ func TestHostileChild(t *testing.T) {
 			if e := asScript(t, err); e != nil {
 				r.Line, r.Msg = e.Line, e.Error()
 			}
-			if r.Ms = min(r.Ms, took); r.Ms < 50 {
+			r.Ms = min(r.Ms, took)
+			if r.Ms < 50 && (h.line == 0 || r.Line == h.line || strings.Contains(r.Msg, "score gave")) {
 				break
 			}
 		}

@@ -171,10 +171,10 @@ func testStrategy(c *cli.Context, clock core.Clock) error {
 		return printJSON(c.App.Writer, out)
 	}
 	t := table{head: []string{">#", "OFFER", ">TIER", ">SCORE", ">CHARGE", ">PREDICTED WAIT"}}
-	for i, o := range res.Order {
+	for i, o := range out.Order {
 		t.add(strconv.Itoa(i+1), string(o.Offer), strconv.Itoa(o.Tier), strconv.FormatFloat(o.Score, 'g', 6, 64), "$"+o.Charge.String(), ms(o.Wait))
 	}
-	for _, id := range res.LeftOut {
+	for _, id := range out.LeftOut {
 		t.add(absent, string(id), absent, "left out", absent, absent)
 	}
 	t.write(c.App.Writer)

@@ -164,9 +164,9 @@ func (r *rig) open() error {
 	go func() { running <- r.store.Run(ctx) }()
 	keys, transports := ledger.NewKeys(&secrets.Pepper), gateway.NewTransports()
 	r.t.Cleanup(transports.Close)
-	r.gateway = gateway.New(gateway.Parts{Clock: r.clock, Log: log, Adapters: adapters.All(), Keys: keys, Book: r.store, Board: board, Estimator: estimator, Accounts: accounts,
-		Dialer: transports, Metrics: gateway.NewMetrics()})
 	r.scripts = scripts.Open(f.Scripts, r.clock, log)
+	r.gateway = gateway.New(gateway.Parts{Clock: r.clock, Log: log, Adapters: adapters.All(), Keys: keys, Book: r.store, Board: board, Estimator: estimator, Accounts: accounts,
+		Scripts: r.scripts, Dialer: transports, Metrics: gateway.NewMetrics()})
 	r.desk, err = control.NewDesk(control.Parts{Clock: r.clock, Log: log, Gateway: r.gateway, Keys: keys, Pepper: &secrets.Pepper,
 		AdminToken: core.NewSecret(adminToken), Vault: vault{r.store, r}, Book: r.store, Board: board, Accounts: accounts, Scripts: r.scripts, Parse: command.Parsers(r.path), Version: "test"})
 	if err != nil {
