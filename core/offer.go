@@ -1,5 +1,7 @@
 package core
 
+import "time"
+
 // Format is a wire format, of a client's call or of a provider.
 type Format string
 
@@ -69,6 +71,7 @@ type Offer struct {
 	UpstreamModel string
 	Price         Price
 	Limits        OfferLimits
+	Cache         OfferCache
 	Capacity      Opt[int64] // calls at once; absent: no limit
 	Features      Opt[Feature]
 	IncludeUsage  IncludeUsage
@@ -79,6 +82,13 @@ type Offer struct {
 type OfferLimits struct {
 	Context   Opt[int64] // input and output tokens together
 	MaxOutput Opt[int64]
+}
+
+// OfferCache is what the operator knows of the provider's prompt cache; absent: what
+// its kind is known for, and what is learnt (core/estimate).
+type OfferCache struct {
+	MinTokens Opt[int64]         // of the shortest prefix that is cached
+	Lifetime  Opt[time.Duration] // how long it stays after it was last read or written
 }
 
 // IncludeUsage says whether streams ask the upstream for their usage.

@@ -96,9 +96,9 @@ func TestPrefixesThatDiffer(t *testing.T) {
 	}{
 		"longer":             {said(words(1, 4000), words(2, 4000), words(3, 4000)), 2000, 2000},
 		"cut otherwise":      {said(words(1, 4000)[:100], words(1, 4000)[100:]+words(2, 4000), words(3, 4000)), 2000, 2000},
-		"another second":     {said(words(1, 4000), words(4, 4000)), 870, 1000},
+		"another second":     {said(words(1, 4000), words(4, 4000)), 970, 1030},
 		"the first is other": {said(words(4, 4000), words(2, 4000)), 0, 0},
-		"shorter":            {said(words(1, 4000)), 870, 999},
+		"shorter":            {said(words(1, 4000)), 970, 999},
 		"one byte changed":   {said("x"+words(1, 4000)[1:], words(2, 4000)), 0, 0},
 		"very short":         {said("w1-0"), 0, 0},
 	} {
@@ -113,19 +113,29 @@ func TestPrefixesThatDiffer(t *testing.T) {
 func TestPrefixesAreBounded(t *testing.T) {
 	e, _ := newAt(t)
 	o := cacheOffer("a", core.FormatLlamaCpp)
-	use := core.Usage{UncachedInput: core.Some[int64](100_000), CacheRead: core.Some[int64](0)}
-	old := said(words(0, 400_000))
-	e.Answered(e.Read(old, ""), o, use)
+	use := core.Usage{UncachedInput: core.Some[int64](1), CacheRead: core.Some[int64](99_999)}
+	tell := func(job *core.Job) *core.Job {
+		e.Answered(e.Read(job, ""), o, use)
+		return job
+	}
+	old := tell(said(words(0, 400_000)))
+	kept := tell(said(words(-1, 400_000)))
+	text := strings.Repeat("0123456789abcdef", 64)
 	var last *core.Job
-	for i := range 100 { // 40 MB of text
-		last = said(words(i+1, 400_000))
-		e.Answered(e.Read(last, ""), o, use)
+	for i := range 10_000 { // 27 blocks each
+		last = tell(said(fmt.Sprint(i), text))
+		if i%1000 == 0 {
+			tell(kept)
+		}
 	}
-	if got := e.Read(old, "").At(o).Cached; got != 0 {
-		t.Errorf("the oldest is still known: %d", got)
-	}
-	if got := e.Read(last, "").At(o).Cached; got < 99_000 {
-		t.Errorf("the latest is not known: %d", got)
+	for _, c := range []struct {
+		name     string
+		job      *core.Job
+		from, to int64
+	}{{"the oldest", old, 0, 0}, {"the latest", last, 99_999, 99_999}, {"one that is used", kept, 99_999, 99_999}} {
+		if got := e.Read(c.job, "").At(o).Cached; got < c.from || got > c.to {
+			t.Errorf("%s: %d are expected", c.name, got)
+		}
 	}
 }
 

@@ -91,7 +91,11 @@ func (e *Estimator) Read(job *core.Job, key core.KeyID) *Reading {
 	if job.Operation.Generates() {
 		r.came = e.clock()
 		r.chain.link(e.prefixes.seed, job)
-		r.seen = e.prefixes.find(&r.chain)
+		r.seen = e.prefixes.find(&r.chain, r.came)
+		for i := range r.seen {
+			r.seen[i].longest.measure(e.prefixes.seed, job, &r.chain)
+			r.seen[i].later.measure(e.prefixes.seed, job, &r.chain)
+		}
 	}
 	return r
 }
@@ -168,8 +172,7 @@ func (r *Reading) At(offer *core.Offer) core.Estimate {
 		return est
 	}
 	if len(r.seen) > 0 {
-		est.Cached = r.cached(offer, need.prompt)
-		est.Fresh -= est.Cached
+		est.Fresh, est.Cached = r.split(offer, need.prompt)
 	}
 	own := offer.Limits.MaxOutput
 	est.Output = max(min(r.job.MaxOutput.Or(need.output), own.Or(need.output), need.output), 0)

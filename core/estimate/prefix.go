@@ -2,34 +2,31 @@ package estimate
 
 import (
 	"hash/maphash"
-	"sync"
-	"time"
+	"math/bits"
 
 	"headway/core"
-)
-
-const (
-	// blockBytes is how finely prefixes are known, about 128 tokens; where a
-	// prompt ended is known to the byte.
-	blockBytes = 512
-	// mostBlocks is how many are remembered, in each of two generations: the text
-	// of 32 MiB, in about 20 MiB of memory at most.
-	mostBlocks = 1 << 16 / 2
-	// mostOffers is how many offers a block is remembered for, the latest.
-	mostOffers = 8
-	// longestKept is how old a prefix may be that is still looked at.
-	longestKept = 24 * time.Hour
 )
 
 // A prefix of a prompt is known by a hash of all its text from the start, block by
 // block: equal prefixes have equal hashes, whatever follows them. The hashes are
 // salted with a seed of the process and are nowhere but in its memory.
+//
+// The text is that of the client's request, still escaped: a provider of another
+// format gets the same conversation in other bytes, in the same order.
+
+// blockBytes is the size of the first blocks, about 8 tokens.
+const blockBytes = 32
+
+// blockAt is the size of the block that begins at a place of the text: a 16th of
+// what is before it, so that a prefix is known to about 3% of its length and a
+// prompt of 100 KB has a hundred blocks.
+func blockAt(from int) int { return max(blockBytes, from/16&^(blockBytes-1)) }
 
 // chain are the hashes of a prompt's prefixes that end with each whole block.
 type chain struct {
 	hashes []uint64
-	room   [8]uint64 // for hashes: most prompts are short
-	bytes  int       // of all of the text
+	room   [32]uint64 // for hashes: many prompts are short
+	bytes  int        // of all of the text
 }
 
 // link hashes a job's text.
@@ -39,149 +36,104 @@ func (c *chain) link(seed maphash.Seed, job *core.Job) {
 			c.bytes += s.To - s.From
 		}
 	}
-	if c.bytes < blockBytes {
-		return
+	n := 0
+	for from := 0; from+blockAt(from) <= c.bytes; n++ {
+		from += blockAt(from)
 	}
-	c.hashes = c.room[:0]
-	if n := c.bytes / blockBytes; n > len(c.room) {
+	if c.hashes = c.room[:0]; n > len(c.room) {
 		c.hashes = make([]uint64, 0, n)
+	}
+	t := textsOf(job)
+	var sum uint64
+	for from := 0; len(c.hashes) < n; {
+		size := blockAt(from)
+		sum = fold(sum, t.hash(seed, size))
+		c.hashes = append(c.hashes, sum)
+		from += size
+	}
+}
+
+// fold makes one hash of two, whose order counts.
+func fold(before, next uint64) uint64 {
+	hi, lo := bits.Mul64(before^0x9e3779b97f4a7c15, next^0xbf58476d1ce4e5b9)
+	return hi ^ lo
+}
+
+// endOf is where the first so many blocks end.
+func endOf(blocks int) (end int) {
+	for range blocks {
+		end += blockAt(end)
+	}
+	return end
+}
+
+// behind is the hash of n bytes of a job's text from a place on; false: there are
+// not so many.
+func behind(seed maphash.Seed, job *core.Job, from, n int) (uint64, bool) {
+	t := textsOf(job)
+	if !t.skip(from) {
+		return 0, false
+	}
+	h := t.hash(seed, n)
+	return h, !t.short
+}
+
+// texts reads the texts of a prompt one after another, as if they were one.
+type texts struct {
+	job   *core.Job
+	next  int    // the span after the one that rest is of
+	rest  []byte // what is left of that
+	short bool   // more was asked for than there is
+}
+
+func textsOf(job *core.Job) texts { return texts{job: job} }
+
+// load goes to the next span; false: there is none.
+func (t *texts) load() bool {
+	lead, turns := t.job.Lead, t.job.Turns
+	var s core.Span
+	switch i := t.next - len(lead); {
+	case i < 0:
+		s = lead[t.next]
+	case i < len(turns):
+		s = turns[i]
+	default:
+		return false
+	}
+	t.next++
+	t.rest = t.job.Body[s.From:s.To]
+	return true
+}
+
+// skip goes past n bytes; false: there are not so many.
+func (t *texts) skip(n int) bool {
+	for n > len(t.rest) {
+		n -= len(t.rest)
+		if !t.load() {
+			return false
+		}
+	}
+	t.rest = t.rest[n:]
+	return true
+}
+
+// hash goes past n bytes. Their hash does not depend on where spans end.
+func (t *texts) hash(seed maphash.Seed, n int) uint64 {
+	if n <= len(t.rest) {
+		b := t.rest[:n]
+		t.rest = t.rest[n:]
+		return maphash.Bytes(seed, b)
 	}
 	var h maphash.Hash
 	h.SetSeed(seed)
-	left := blockBytes // of the block under way
-	for _, part := range [...][]core.Span{job.Lead, job.Turns} {
-		for _, s := range part {
-			for text := job.Body[s.From:s.To]; len(text) > 0; {
-				n := min(left, len(text))
-				_, _ = h.Write(text[:n]) // never fails
-				text, left = text[n:], left-n
-				if left == 0 {
-					c.hashes, left = append(c.hashes, h.Sum64()), blockBytes
-				}
-			}
+	for n > 0 {
+		if len(t.rest) == 0 && !t.load() {
+			t.short = true
+			break
 		}
+		k := min(n, len(t.rest))
+		_, _ = h.Write(t.rest[:k]) // never fails
+		t.rest, n = t.rest[k:], n-k
 	}
-}
-
-// textAt copies a job's text from a place into dst and tells how much there was.
-func textAt(job *core.Job, from int, dst []byte) (n int) {
-	for _, part := range [...][]core.Span{job.Lead, job.Turns} {
-		for _, s := range part {
-			text := job.Body[s.From:s.To]
-			if from >= len(text) {
-				from -= len(text)
-				continue
-			}
-			n += copy(dst[n:], text[from:])
-			if from = 0; n == len(dst) {
-				return n
-			}
-		}
-	}
-	return n
-}
-
-// tail is the hash of what is behind the last whole block, of n bytes.
-func tail(seed maphash.Seed, job *core.Job, blocks, n int) uint64 {
-	var room [blockBytes]byte
-	got := textAt(job, blocks*blockBytes, room[:n])
-	return maphash.Bytes(seed, room[:got])
-}
-
-// visit is one answer of an offer to a prompt, which its provider may have cached.
-type visit struct {
-	offer  core.OfferID
-	at     time.Time
-	bytes  int    // of the prompt's text
-	tail   uint64 // the hash of the text behind its last whole block
-	tokens int64  // of the prompt, as the provider counted
-	// exact: the provider said how much of it is in its cache, which is cached
-	// tokens; else it may be all of it.
-	exact  bool
-	cached int64
-	hour   bool // and that it stays for an hour
-}
-
-// visits are the latest of each offer that a block of text was sent to.
-type visits []*visit
-
-// prefixes remembers which prefixes were sent where. Blocks that nobody asked for
-// since the table was last full are forgotten.
-type prefixes struct {
-	seed maphash.Seed
-
-	mu       sync.RWMutex
-	now, old map[uint64]visits
-}
-
-func newPrefixes() *prefixes {
-	return &prefixes{seed: maphash.MakeSeed(), now: map[uint64]visits{}}
-}
-
-// add notes a visit under each of its prompt's prefixes, in the place of an
-// earlier one of that offer.
-func (p *prefixes) add(c *chain, v *visit) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, h := range c.hashes {
-		before, ok := p.now[h]
-		if !ok {
-			if len(p.now) >= mostBlocks {
-				p.now, p.old = make(map[uint64]visits, mostBlocks/4), p.now
-			}
-			before = p.old[h]
-		}
-		// Made anew: a reader may hold the list that is there.
-		list := make(visits, 0, min(len(before)+1, mostOffers))
-		list = append(list, v)
-		for _, o := range before {
-			if o.offer != v.offer && len(list) < mostOffers && v.at.Sub(o.at) < longestKept {
-				list = append(list, o)
-			}
-		}
-		p.now[h] = list
-	}
-}
-
-// match is what of a prompt an offer has seen before: the longest prefix, and
-// where a shorter one was seen later, that too.
-type match struct {
-	visit  *visit
-	blocks int
-}
-
-type matches struct{ longest, later match }
-
-// find walks a prompt's prefixes as far as anybody has seen them.
-func (p *prefixes) find(c *chain) (found []matches) {
-	if len(c.hashes) == 0 {
-		return nil
-	}
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	for i, h := range c.hashes {
-		list, ok := p.now[h]
-		if !ok {
-			if list, ok = p.old[h]; !ok {
-				break
-			}
-		}
-	next:
-		for _, v := range list {
-			is := match{v, i + 1}
-			for k := range found {
-				if m := &found[k]; m.longest.visit.offer == v.offer {
-					if m.longest.visit != v && m.longest.visit.at.After(v.at) {
-						m.later = m.longest
-					} else if m.later.visit != nil && !m.later.visit.at.After(v.at) {
-						m.later = match{}
-					}
-					m.longest = is
-					continue next
-				}
-			}
-			found = append(found, matches{longest: is})
-		}
-	}
-	return found
+	return h.Sum64()
 }

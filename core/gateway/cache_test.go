@@ -138,7 +138,7 @@ func TestExpectedCacheReads(t *testing.T) {
 					t.Logf("turn %d: expected %.0f, read %.0f of %.0f", n, expected, real, input)
 					from := 3
 					if id == "none/m" {
-						from = 5 // that it caches nothing shows by two answers that could have been cached
+						from = 4 // the third is the first that is long enough to have been cached
 					}
 					if n >= from && math.Abs(expected-real) > 0.1*real {
 						t.Errorf("turn %d: %.0f expected, %.0f read", n, expected, real)

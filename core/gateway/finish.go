@@ -44,7 +44,8 @@ func (c *call) keep() {
 	}
 	c.g.Book.Append(r, kept)
 	c.kept = r
-	if r.Outcome == core.Settled && r.UsageFrom == core.FromProvider {
+	// Where tools ran at the provider it read the prompt several times over.
+	if r.Outcome == core.Settled && r.UsageFrom == core.FromProvider && !r.Timing.FreshInputTokens.OK {
 		c.g.Estimator.Answered(c.reading, c.last().pick.Offer, r.Usage)
 	}
 }
