@@ -137,6 +137,9 @@ type rig struct {
 	gw        *gateway.Gateway
 	book      *core.Memory
 	board     *measure.Board
+	accounts  *ledger.Accounts
+	key       *core.Key // the client's
+	keys      *ledger.Keys
 	client    *http.Client
 	front     *pipes
 	upstreams map[string]*upstream
@@ -198,10 +201,12 @@ func newRig(t *testing.T, change func(*core.Settings), offers ...offer) *rig {
 	if r.board, err = measure.NewBoard(time.Now, r.book); err != nil {
 		t.Fatal(err)
 	}
-	r.book.Recorder = r.board
+	r.accounts = newAccounts(t, r.book)
+	r.book.Recorder = core.Recorders{r.board, r.accounts}
 	pepper := &ledger.Pepper{}
-	keys := ledger.NewKeys(pepper)
-	keys.Set([]*core.Key{{ID: "test", Name: "test", Hash: pepper.Hash(clientKey)}})
+	r.keys = ledger.NewKeys(pepper)
+	r.key = &core.Key{ID: "test", Name: "test", Hash: pepper.Hash(clientKey)}
+	r.keys.Set([]*core.Key{r.key})
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 		host, _, _ := net.SplitHostPort(addr)
 		u := r.upstreams[host]
@@ -213,7 +218,7 @@ func newRig(t *testing.T, change func(*core.Settings), offers ...offer) *rig {
 		return a, nil
 	}}
 	r.gw = gateway.New(gateway.Parts{Clock: time.Now, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Adapters: adapters.All(), Providers: adapters.Providers(time.Now), Keys: keys, Book: r.book, Board: r.board, Estimator: newEstimator(t, r.book), Accounts: newAccounts(t, r.book), Dialer: roundTrips{transport}, Metrics: gateway.NewMetrics()})
+		Adapters: adapters.All(), Providers: adapters.Providers(time.Now), Keys: r.keys, Book: r.book, Board: r.board, Estimator: newEstimator(t, r.book), Accounts: r.accounts, Dialer: roundTrips{transport}, Metrics: gateway.NewMetrics()})
 	settings := core.DefaultSettings()
 	settings.Routing.Strategy = "cheapest"
 	if change != nil {
@@ -236,6 +241,13 @@ func newRig(t *testing.T, change func(*core.Settings), offers ...offer) *rig {
 		if n := r.gw.Open(); n != 0 {
 			t.Errorf("%d calls are still open", n)
 		}
+		if left := r.accounts.Standing(r.key, time.Now()).Reserved; left != 0 {
+			t.Errorf("%s USD are still reserved", left)
+		}
+		alone := &core.Key{ID: r.key.ID, KeyLimits: core.KeyLimits{MaxParallel: core.Some[int64](1)}}
+		if _, err := r.accounts.Enter(alone, time.Now()); err != nil {
+			t.Errorf("a call has ended and holds its place: %v", err)
+		}
 		for _, e := range r.catalogue.Entries() {
 			if n := e.State.InFlight(); n != 0 {
 				t.Errorf("%s is held by %d calls", e.Offer.ID, n)
@@ -243,6 +255,14 @@ func newRig(t *testing.T, change func(*core.Settings), offers ...offer) *rig {
 		}
 	})
 	return r
+}
+
+// limit gives the client's key limits, from its next call on.
+func (r *rig) limit(l core.KeyLimits) {
+	k := *r.key
+	k.KeyLimits = l
+	r.key = &k
+	r.keys.Set([]*core.Key{r.key})
 }
 
 // answer is what a client saw.

@@ -145,8 +145,3 @@ func (a *Accounts) Standing(k *core.Key, now time.Time) Standing {
 	}
 	return s
 }
-
-// Of is what a key has been charged so far.
-func (a *Accounts) Of(id core.KeyID) core.Money {
-	return a.Standing(&core.Key{ID: id}, time.Time{}).Spend
-}
