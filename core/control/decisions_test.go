@@ -46,7 +46,9 @@ func TestDecisionsHaveWhatAStrategySaw(t *testing.T) {
 func TestDecisionsArePaged(t *testing.T) {
 	r := newRig(t)
 	day := time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)
-	wide := func(n int) *core.Decision { return &core.Decision{Strategy: "cheapest", Offers: make([]core.Ranked, n)} }
+	wide := func(n int) *core.Decision {
+		return &core.Decision{Strategy: "cheapest", Offers: make([]core.Ranked, n)}
+	}
 	var ids []string
 	for i, c := range []*core.Receipt{
 		{Annex: core.Annex{Decision: wide(3)}},

@@ -30,7 +30,7 @@ type Speed struct {
 	Errors []PredictionError `json:"prediction_errors"`
 	// Estimates are the errors of what the waits were predicted from.
 	Estimates []EstimateError `json:"estimate_errors"`
-	Limits string            `json:"limits"` // of what the figures say
+	Limits    string          `json:"limits"` // of what the figures say
 }
 
 // PredictionError is |predicted − actual| ÷ actual of one offer's waits.
