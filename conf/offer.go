@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -66,6 +67,10 @@ func offerRecord(alone bool) value[offer] {
 			maybe(whole(1, math.MaxInt32)), func(o *offer) *core.Opt[int64] { return &o.Limits.Context }),
 		key("max_output_tokens", "The most output tokens of one call.",
 			maybe(whole(1, math.MaxInt32)), func(o *offer) *core.Opt[int64] { return &o.Limits.MaxOutput }),
+		key("cache_min_tokens", "The shortest start of a prompt that the provider caches; left out: known by its kind, or learnt.",
+			maybe(whole(0, math.MaxInt32)), func(o *offer) *core.Opt[int64] { return &o.Cache.MinTokens }),
+		key("cache_lifetime", "How long it stays there after it was last read; left out: known by its kind, and learnt.",
+			maybe(duration(time.Second, 7*24*time.Hour)), func(o *offer) *core.Opt[time.Duration] { return &o.Cache.Lifetime }),
 		key("capacity", "The most calls at once; left out: no limit.",
 			maybe(whole(1, 1_000_000)), func(o *offer) *core.Opt[int64] { return &o.Capacity }),
 		key("include_usage", "Whether streams ask for their usage: auto, or never for servers that reject the field.",

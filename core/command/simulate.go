@@ -34,6 +34,12 @@ func simulateCommand(p Program) *cli.Command {
 			&cli.IntFlag{Name: "output-tokens", Value: usual.OutputTokens, Usage: "the usual length of an answer, in `TOKENS`"},
 			&cli.IntFlag{Name: "tokens-per-event", Value: usual.TokensPerEvent, Usage: "`TOKENS` in one event of a stream"},
 			&cli.Float64Flag{Name: "cached", Value: usual.Cached, Usage: "the `SHARE` of each prompt that is read from the cache, 0 to 1"},
+			&cli.DurationFlag{Name: "cache-lifetime", Usage: "the `TIME` that it remembers prompts for, to read what they begin with from a cache; 0: none"},
+			&cli.IntFlag{Name: "cache-min-tokens", Value: 1024, Usage: "the fewest `TOKENS` that are cached"},
+			&cli.IntFlag{Name: "cache-step", Value: 128, Usage: "the `TOKENS` that cache reads are a multiple of"},
+			&cli.BoolFlag{Name: "cache-answers", Usage: "cache answers with their prompts, as llama.cpp does"},
+			&cli.BoolFlag{Name: "cache-writes", Usage: "report what was written to the cache"},
+			&cli.BoolFlag{Name: "cache-marks", Usage: "cache only up to cache_control, as Anthropic does, and report what was written"},
 			&cli.Float64Flag{Name: "error-rate", Value: usual.ErrorRate, Usage: "the `SHARE` of calls that fail, 0 to 1"},
 			&cli.IntFlag{Name: "error-status", Value: usual.ErrorStatus, Usage: "the `STATUS` that they fail with"},
 			&cli.DurationFlag{Name: "retry-after", Usage: "the `TIME` that their Retry-After says"},
@@ -54,9 +60,14 @@ func simulateCommand(p Program) *cli.Command {
 }
 
 func simulate(c *cli.Context, p Program) error {
+	var cache *sim.Cache
+	if life := c.Duration("cache-lifetime"); life != 0 {
+		cache = &sim.Cache{Least: c.Int("cache-min-tokens"), Life: life, Step: c.Int("cache-step"), Answers: c.Bool("cache-answers"),
+			Writes: c.Bool("cache-writes"), Marks: c.Bool("cache-marks")}
+	}
 	provider, err := sim.New(sim.Config{
 		Base: c.Duration("base"), PrefillTPS: c.Float64("prefill-tps"), OutputTPS: c.Float64("output-tps"), Jitter: c.Float64("jitter"),
-		OutputTokens: c.Int("output-tokens"), TokensPerEvent: c.Int("tokens-per-event"), Cached: c.Float64("cached"),
+		OutputTokens: c.Int("output-tokens"), TokensPerEvent: c.Int("tokens-per-event"), Cached: c.Float64("cached"), Cache: cache,
 		ErrorRate: c.Float64("error-rate"), ErrorStatus: c.Int("error-status"), RetryAfter: c.Duration("retry-after"),
 		CutRate: c.Float64("cut-rate"), StallRate: c.Float64("stall-rate"), StallFor: c.Duration("stall-for"),
 		Models: c.StringSlice("model"), Seed: c.Uint64("seed"),

@@ -20,6 +20,8 @@ type Offer struct {
 	core.Price                      // its rates under the names of the file
 	Context       core.Opt[int64]   `json:"context_tokens,omitzero"`
 	MaxOutput     core.Opt[int64]   `json:"max_output_tokens,omitzero"`
+	CacheMin      core.Opt[int64]   `json:"cache_min_tokens,omitzero"`
+	CacheLifetime string            `json:"cache_lifetime,omitempty"` // as 10m0s
 	Features      []string          `json:"features,omitempty"`
 	Labels        map[string]string `json:"labels,omitempty"`
 	Format        core.Format       `json:"format"`
@@ -32,8 +34,11 @@ func (d *Desk) view(e *market.Entry) Offer {
 	o := e.Offer
 	v := Offer{Status: e.Status(d.Clock(), d.Gateway.Setup().Settings.Breaker, d.Board.TTFT(o.ID)),
 		UpstreamModel: o.UpstreamModel, Aliases: o.Aliases, Price: o.Price, Context: o.Limits.Context, MaxOutput: o.Limits.MaxOutput,
-		Labels: o.Labels, Format: o.Provider.Format, Owner: o.Provider.Owner, Region: o.Provider.Region,
+		CacheMin: o.Cache.MinTokens, Labels: o.Labels, Format: o.Provider.Format, Owner: o.Provider.Owner, Region: o.Provider.Region,
 		FromFile: o.Provider.FromFile && !d.madeAlone(o.ID)}
+	if l := o.Cache.Lifetime; l.OK {
+		v.CacheLifetime = l.V.String()
+	}
 	if o.Features.OK {
 		for i, name := range core.FeatureNames {
 			if o.Features.V>>i&1 == 1 {

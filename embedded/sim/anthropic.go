@@ -49,21 +49,21 @@ func parseMessages(r *http.Request, body []byte) (*request, *core.Error) {
 	if len(in.Tools) > 0 && json.Unmarshal(in.Tools, &tools) != nil {
 		return nil, core.Field("tools", "a list of tools is wanted")
 	}
-	n, last := rawBytes(in.Tools)+textBytes(in.System), ""
-	q.parts = append(q.parts, string(in.Tools), words(in.System))
+	q.offer(in.Tools)
+	q.say(in.System)
+	last := ""
 	for i, m := range in.Messages {
 		role, ok := m["role"].(string)
 		if !ok {
 			return nil, core.Field(fmt.Sprintf("messages[%d].role", i), "a text is wanted")
 		}
-		n += textBytes(m)
-		q.parts = append(q.parts, words(m))
+		q.say(m)
 		last = spoken(last, role, m["content"])
 		if parts, _ := m["content"].([]any); hasType(parts, "tool_result") {
 			last = "" // the tool was called: this is its result
 		}
 	}
-	q.prompt = tokens(n)
+	q.prompt = tokens(len(q.text))
 	var usable []tool
 	for _, t := range tools {
 		if t.Name != "" && (t.Type == "" || t.Type == "custom") {

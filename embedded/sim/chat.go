@@ -65,18 +65,17 @@ func parseChat(_ *http.Request, body []byte) (*request, *core.Error) {
 	if len(in.Tools) > 0 && json.Unmarshal(in.Tools, &tools) != nil {
 		return nil, core.Field("tools", "a list of functions is wanted")
 	}
-	n, last := rawBytes(in.Tools), ""
-	q.parts = append(q.parts, string(in.Tools))
+	q.offer(in.Tools)
+	last := ""
 	for i, m := range in.Messages {
 		role, ok := m["role"].(string)
 		if !ok {
 			return nil, core.Field(fmt.Sprintf("messages[%d].role", i), "a text is wanted")
 		}
-		n += textBytes(m)
-		q.parts = append(q.parts, words(m))
+		q.say(m)
 		last = spoken(last, role, m["content"])
 	}
-	q.prompt = tokens(n)
+	q.prompt = tokens(len(q.text))
 	var usable []tool
 	for _, t := range tools {
 		if t.Function.Name != "" {
@@ -107,9 +106,18 @@ func (chat) header(contentType string, id uint64) http.Header {
 	return h
 }
 
+// openAICache is how the formats of OpenAI tell cached tokens, with other members.
+func (a *answer) openAICache(others ...any) json.RawMessage {
+	members := append([]any{"cached_tokens", a.cached.V}, others...)
+	if a.wrote.OK {
+		members = append(members, "cache_write_tokens", a.wrote.V)
+	}
+	return object(members...)
+}
+
 func (a *answer) openAIUsage() json.RawMessage {
 	return object("prompt_tokens", a.prompt, "completion_tokens", a.tokens, "total_tokens", a.prompt+a.tokens,
-		"prompt_tokens_details", object("cached_tokens", a.cached.V, "audio_tokens", 0),
+		"prompt_tokens_details", a.openAICache("audio_tokens", 0),
 		"completion_tokens_details", object("reasoning_tokens", 0, "audio_tokens", 0,
 			"accepted_prediction_tokens", 0, "rejected_prediction_tokens", 0))
 }

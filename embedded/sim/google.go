@@ -113,18 +113,19 @@ func parseGoogle(r *http.Request, body []byte) (*request, *core.Error) {
 	if len(in.Tools) > 0 && json.Unmarshal(in.Tools, &tools) != nil {
 		return nil, core.Field("tools", "a list of tools is wanted")
 	}
-	n, last := rawBytes(in.Tools)+textBytes(in.System)+textBytes(in.SystemSnake), ""
-	q.parts = append(q.parts, string(in.Tools), words(in.System), words(in.SystemSnake))
+	q.offer(in.Tools)
+	q.say(in.System)
+	q.say(in.SystemSnake)
+	last := ""
 	for _, c := range in.Contents {
-		n += textBytes(c)
-		q.parts = append(q.parts, words(c))
+		q.say(c)
 		role, ok := c["role"].(string)
 		if !ok {
 			role = "user" // where it is left out
 		}
 		last = spoken(last, role, c["parts"])
 	}
-	q.prompt = tokens(n)
+	q.prompt = tokens(len(q.text))
 	var usable []tool
 	for _, t := range tools {
 		for _, f := range append(t.Functions, t.FunctionsSnake...) {

@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -22,10 +24,11 @@ type request struct {
 	array  bool // Google: a stream without alt=sse
 
 	prompt int           // tokens
-	parts  []string      // its texts: tools and system text, then message by message
+	text   []byte        // of the prompt: tools, system text, messages
+	marks  []mark        // the places in it that it wants to be cached to
+	cached core.Opt[int] // tokens of the prompt; once the request is read, it is there
 	wrote  core.Opt[int] // tokens written to the cache, where that is told …
 	hour   int           // … and those of them that stay for an hour
-	cached core.Opt[int] // of them; once the request is read, it is there
 	most   core.Opt[int] // output tokens
 	output core.Opt[int] // output tokens, by the model's name
 	tool   *tool         // to be called
@@ -152,40 +155,57 @@ func (q *request) maximum(name string, v *int) *core.Error {
 	return nil
 }
 
-// textBytes counts the bytes that a model would read of a part of a request:
-// its strings under the names that the formats use for text, and the free-form
-// input and output of tools as JSON.
-func textBytes(v any) int {
-	n := 0
+// say adds what a model would read of a part of a request: its strings under the
+// names that the formats use for text, and the free-form input and output of tools
+// as JSON, always in the same order. What a part says of caching (Anthropic's
+// cache_control) marks the end of it.
+func (q *request) say(v any) {
 	switch v := v.(type) {
 	case string:
-		return len(v)
+		q.text = append(q.text, v...)
 	case []any:
 		for _, e := range v {
-			n += textBytes(e)
+			q.say(e)
 		}
 	case map[string]any:
-		for name, e := range v {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			switch name {
 			case "text", "content", "parts", "thinking", "reasoning_content", "refusal", "arguments", "output", "summary",
 				"tool_calls", "function", "functionCall", "functionResponse":
-				n += textBytes(e)
+				q.say(v[name])
 			case "input", "args", "response":
-				free, _ := json.Marshal(e) // it was JSON before
-				n += len(free)
+				free, _ := json.Marshal(v[name]) // it was JSON before
+				q.text = append(q.text, free...)
 			}
 		}
+		q.mark(v)
 	}
-	return n
 }
 
-// rawBytes is the size of a part of a request that is read as it is written,
-// such as the definitions of tools.
-func rawBytes(raw json.RawMessage) int {
-	if string(raw) == "null" {
-		return 0
+// offer adds the definitions of tools, which are read as they are written.
+func (q *request) offer(tools json.RawMessage) {
+	if string(tools) == "null" {
+		return
 	}
-	return len(raw)
+	var all []map[string]any
+	if !bytes.Contains(tools, []byte(`"cache_control"`)) || json.Unmarshal(tools, &all) != nil {
+		q.text = append(q.text, tools...)
+		return
+	}
+	for _, t := range all {
+		marked := maps.Clone(t)
+		delete(t, "cache_control")
+		plain, _ := json.Marshal(t) // it was JSON before
+		q.text = append(q.text, plain...)
+		q.mark(marked)
+	}
+}
+
+// mark notes where a part of a request that was just read wants to be cached to.
+func (q *request) mark(part map[string]any) {
+	if c, ok := part["cache_control"].(map[string]any); ok {
+		q.marks = append(q.marks, mark{len(q.text), c["ttl"] == "1h"})
+	}
 }
 
 // tokens is the size of a text of n bytes: four of them each, rounded up.

@@ -39,22 +39,22 @@ func parseResponses(_ *http.Request, body []byte) (*request, *core.Error) {
 		return nil, core.Field("tools", "a list of tools is wanted")
 	}
 	last := ""
-	q.parts = append(q.parts, string(in.Tools), in.Instructions)
+	q.offer(in.Tools)
+	q.say(in.Instructions)
+	q.say(in.Input)
 	switch v := in.Input.(type) {
 	case string:
 		last = v
-		q.parts = append(q.parts, v)
 	case []any:
 		for _, e := range v {
 			item, _ := e.(map[string]any)
-			q.parts = append(q.parts, words(e))
 			role, _ := item["role"].(string) // items without one are calls and their results
 			last = spoken(last, role, item["content"])
 		}
 	default:
 		return nil, core.Field("input", "a text or a list is wanted")
 	}
-	q.prompt = tokens(rawBytes(in.Tools) + len(in.Instructions) + textBytes(in.Input))
+	q.prompt = tokens(len(q.text))
 	var usable []tool
 	for _, t := range tools {
 		if t.Type == "function" && t.Name != "" {
@@ -103,7 +103,7 @@ func (a *answer) done() (status string, item, response json.RawMessage) {
 		status = "incomplete"
 	}
 	item = a.item(status, a.joined(), list{outputText(a.joined())})
-	usage := object("input_tokens", a.prompt, "input_tokens_details", object("cached_tokens", a.cached.V),
+	usage := object("input_tokens", a.prompt, "input_tokens_details", a.openAICache(),
 		"output_tokens", a.tokens, "output_tokens_details", object("reasoning_tokens", 0),
 		"total_tokens", a.prompt+a.tokens)
 	return status, item, a.response(status, list{item}, usage)

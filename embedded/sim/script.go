@@ -41,20 +41,10 @@ func (p *Provider) script(r *http.Request, body []byte, tooLarge bool, now time.
 	if fault != nil {
 		return refuse(w, fault)
 	}
-	switch c := p.cfg.Cache; {
-	case q.cached.OK || c == nil || q.op != core.OpGenerate:
+	if c := p.cfg.Cache; c != nil && !q.cached.OK && q.op == core.OpGenerate {
+		p.cache.read(c, q, now)
+	} else {
 		q.cached = core.Some(min(q.cached.Or(int(p.cfg.Cached*float64(q.prompt))), q.prompt))
-	default:
-		q.cached = core.Some(p.cache.read(c, q.parts, q.prompt, now))
-		if c.Writes {
-			q.wrote = core.Some(0)
-			if q.prompt >= c.Least {
-				q.wrote.V = q.prompt - q.cached.V
-			}
-			if c.Life >= time.Hour {
-				q.hour = q.wrote.V
-			}
-		}
 	}
 	return p.answer(q, body, now)
 }
@@ -80,6 +70,9 @@ func (p *Provider) answer(q *request, body []byte, now time.Time) script {
 		return p.spoil(whole(q.wire, first, embeddings(q)), luck)
 	}
 	a := p.write(q, seed(p.cfg.Seed, body), luck.id, now)
+	if c := p.cfg.Cache; c != nil && c.Answers && q.op == core.OpGenerate {
+		p.cache.answered(c, a, now)
+	}
 	end := first + times(span(a.tokens, p.cfg.OutputTPS*speed), luck.output)
 	if !q.stream {
 		return p.spoil(whole(q.wire, end, q.wire.whole(a)), luck)

@@ -26,7 +26,6 @@
 package sim
 
 import (
-	"hash/maphash"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -124,9 +123,9 @@ func (c Config) Validate() error {
 			return core.Field("cached", "is a share of its own, and there is a cache too")
 		}
 		if c.Cache.Life <= 0 || c.Cache.Life > longestTime {
-			return core.Field("cache_life", "%v is not between 0 and %v", c.Cache.Life, longestTime)
+			return core.Field("cache_lifetime", "%v is not above 0 and at most %v", c.Cache.Life, longestTime)
 		}
-		numbers = append(numbers, number{"cache_least", float64(c.Cache.Least), 0, mostPrompt, ""}, number{"cache_step", float64(c.Cache.Step), 0, 1 << 20, ""})
+		numbers = append(numbers, number{"cache_min_tokens", float64(c.Cache.Least), 0, mostPrompt, ""}, number{"cache_step", float64(c.Cache.Step), 0, 1 << 20, ""})
 	}
 	for _, model := range slices.Sorted(maps.Keys(c.Speed)) {
 		numbers = append(numbers, number{"speed." + model, c.Speed[model], 0.1, 10, "1 is the provider's own speed"})
@@ -167,7 +166,7 @@ func New(c Config) (*Provider, error) {
 		return nil, err
 	}
 	c.Models, c.Speed = slices.Clone(c.Models), maps.Clone(c.Speed)
-	p := &Provider{cfg: c, words: strings.Fields(filler), heads: []int{0}, cache: cache{seed: maphash.MakeSeed()}}
+	p := &Provider{cfg: c, words: strings.Fields(filler), heads: []int{0}}
 	for i, w := range p.words[:len(p.words)-1] {
 		if strings.HasSuffix(w, ".") {
 			p.heads = append(p.heads, i+1)
