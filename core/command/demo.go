@@ -23,7 +23,7 @@ import (
 
 const (
 	demoKey     = "hw_demo"
-	demoMarker  = "demo" // the file that marks a data folder as a demo's; it holds the day of its history
+	demoMarker  = "demo" // the file that marks a data folder as a demo's; it holds the day of its history, and of which version that is
 	demoTokens  = 3000   // the most of one call of the live traffic
 	demoTimeout = 2 * time.Minute
 )
@@ -167,6 +167,7 @@ Then see what happened and why (in another terminal):
   %[3]s trace last
   %[3]s speed
   %[3]s usage
+  %[3]s strategy replay cheapest
 
 Ctrl-C stops it.
 `, demoKey, addr, inShell(exe))

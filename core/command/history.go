@@ -24,15 +24,20 @@ import (
 	"headway/embedded/store"
 )
 
-// demoSeed is what the history is drawn from.
-const demoSeed = 2
+const (
+	// demoSeed is what the history is drawn from.
+	demoSeed = 2
+	// historyVersion makes the history anew where an earlier Headway made it: its
+	// receipts would lack what later ones have. 2: what strategies saw.
+	historyVersion = " 2"
+)
 
 // remember makes a week of history, unless the folder has today's. A folder that
 // is not a demo's is left alone.
 func (d *demonstration) remember(clock core.Clock, log *slog.Logger, say *lines) error {
 	dir := d.file.Data
 	marker := filepath.Join(dir, demoMarker)
-	today := clock().UTC().Format(time.DateOnly)
+	today := clock().UTC().Format(time.DateOnly) + historyVersion
 	made, err := os.ReadFile(marker)
 	if err == nil && strings.TrimSpace(string(made)) == today {
 		return nil

@@ -46,6 +46,7 @@ func strategyCommand(p Program) *cli.Command {
 				},
 				Action: func(c *cli.Context) error { return testStrategy(c, p.Clock) },
 			},
+			strategyReplayCommand(p),
 			{
 				Name: "init", Usage: "write a script to start from", UsageText: "headway strategy init [NAME] [--from EXAMPLE] [--folder FOLDER]",
 				Description: "Writes NAME.js, and headway.d.ts beside it, which lets an editor complete and check it. Without NAME it lists the\n" +
