@@ -41,10 +41,15 @@ type checked struct {
 // A script has no way to the global object: it is strict, this at its top is
 // refused, and so is the name globalThis. What it can reach of the global names is
 // therefore what its text mentions.
-func check(name string, source []byte) (*checked, *core.ScriptError) {
+func check(name string, source []byte) (ok *checked, wrong *core.ScriptError) {
 	if err := shallow(name, source); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if recover() != nil { // goja's parser and compiler panic at some nonsense
+			ok, wrong = nil, &core.ScriptError{Script: name, Msg: "syntax: it is no JavaScript that can be read"}
+		}
+	}()
 	tree, err := parser.ParseFile(nil, name, string(source), 0, parser.WithDisableSourceMaps)
 	if err != nil {
 		if list, ok := err.(parser.ErrorList); ok && len(list) > 0 {

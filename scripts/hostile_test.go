@@ -22,8 +22,8 @@ var hostile = []struct {
 }{
 	{"loop at the top", "var x = 1;\nwhile (true) {}\nfunction score() { return 0; }", 2},
 	{"loop in score", "function score() {\n  for (;;) {}\n}", 2},
-	{"loop that counts", "let i = 0;\nfunction score() {\n  let j = 1;\n  for (;;) {\n    i++; j -= i; } }", 4},
-	{"loop within a loop", "let i = 0;\nfunction score() {\n  for (;;) {\n    do i++;\n    while (i < 1e9); } }", 4},
+	{"loop that counts", "let i = 0;\nfunction score() {\n  let j = 1;\n  for (;;) { i++; j -= i; } }", 4},
+	{"loop within a loop", "let i = 0;\nfunction score() {\n  for (;;) {\n    do i++; while (i < 1e9); } }", 4},
 	{"loop in a getter", "const o = { get x() {\n while (true) {} } };\nfunction score() { return o.x; }", 2},
 	{"loop in a comparison", "function score() {\n [2, 1, 3].sort(function () {\n for (;;) {} }); return 0; }", 3},
 	{"loop in valueOf", "const o = { valueOf() {\n while (true) {} } };\nfunction score() { return o * 1; }", 2},
@@ -80,7 +80,7 @@ var hostile = []struct {
 	{"splice of holes", "function score() {\n  new Array(4e9).splice(1, 1, 2, 3); return 0; }", 2},
 	{"text of holes", "function score() {\n  return ('' + new Array(3e8)).length; }", 2},
 	{"list in itself many times", "function score() { let a = [1, 1]; for (let i = 0; i < 40; i++) a = [a, a];\n  return String(a).length; }", 2},
-	{"list deep in itself", "function score() { let a = []; for (let i = 0; i < 1e3; i++) a = [a];\n  return ('' + a).length; }", 2},
+	{"list deep in itself", "function score() { let a = []; for (let i = 0; i < 1e3; i++) a = [a]; return ('' + a).length; }", 1},
 	{"flat", "function score() { let a = [1, 1]; for (let i = 0; i < 40; i++) a = [a, a];\n  return a.flat(Infinity).length; }", 2},
 	{"flat by a computed name", "function score() { let a = [1, 1]; for (let i = 0; i < 40; i++) a = [a, a];\n  return a['fl' + 'at'](Infinity).length; }", 2},
 	{"recursion", "function f() {\n  return f() + 1; }\nfunction score() { return f(); }", 0},
@@ -183,49 +183,16 @@ type report struct {
 	Next  string // what a good script said afterwards
 }
 
-// TestHostileChild runs one hostile script; TestHostile starts it in a process of
-// its own, whose memory it can look at.
+// TestHostileChild runs some of the hostile scripts; TestHostile starts it in a
+// process of its own, whose memory it can look at.
 func TestHostileChild(t *testing.T) {
-	name := os.Getenv("HOSTILE")
-	if name == "" {
+	var from, to int
+	if n, _ := fmt.Sscan(os.Getenv("HOSTILE"), &from, &to); n != 2 {
 		return
 	}
-	for _, h := range hostile {
-		if h.name != name {
-			continue
-		}
-		good := load(t, "function score(job, offer) { return offer.charge_usd; }")
-		// It behaves while it is tried, so that it is met in a call too.
-		source := h.source
-		if strings.Contains(source, "function score(") {
-			source = strings.Replace(source, "function score(", "function evil(", 1) +
-				"\nfunction score(job, offer, auction) { return job.model === 'sample' ? 0 : evil(job, offer, auction); }"
-		}
-		r := report{Ms: 1e9}
-		for range 5 { // the machine may be busy with something else
-			s, err := scripts.Load("h", "h.js", []byte(source))
-			start := time.Now()
-			if r.Where = "load"; err == nil {
-				r.Where = "rank"
-				q := auction(20)
-				err = s.Rank(q, make([]core.Rank, 20), make([]bool, 20))
-			}
-			took := float64(time.Since(start).Microseconds()) / 1000
-			if e := asScript(t, err); e != nil {
-				r.Line, r.Msg = e.Line, e.Error()
-			}
-			r.Ms = min(r.Ms, took)
-			if r.Ms < 50 && (h.line == 0 || r.Line == h.line || strings.Contains(r.Msg, "score gave")) {
-				break
-			}
-		}
-		// As it is written it is refused, or fails in the same way.
-		if s, err := scripts.Load("h", "h.js", []byte(h.source)); err == nil {
-			q := auction(20)
-			if s.Rank(q, make([]core.Rank, 20), make([]bool, 20)) == nil {
-				r.Msg = ""
-			}
-		}
+	good := load(t, "function score(job, offer) { return offer.charge_usd; }")
+	for i := from; i < to; i++ {
+		r := meet(t, hostile[i].source, hostile[i].line)
 		q := auction(20)
 		q.Limit = 5 * time.Second
 		ranks, in := make([]core.Rank, 20), make([]bool, 20)
@@ -234,16 +201,60 @@ func TestHostileChild(t *testing.T) {
 		} else if !in[19] || ranks[19].Cost != q.Candidates[19].Charge.Float() {
 			r.Next = fmt.Sprint(in, ranks)
 		}
-		status, _ := os.ReadFile("/proc/self/status")
+		status, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			t.Fatal(err)
+		}
 		for line := range strings.Lines(string(status)) {
 			if kb, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-				fmt.Sscan(kb, &r.Peak)
+				if _, err := fmt.Sscan(kb, &r.Peak); err != nil {
+					t.Fatal(err)
+				}
 				r.Peak <<= 10
 			}
 		}
-		out, _ := json.Marshal(r)
-		fmt.Printf("REPORT %s\n", out)
+		out, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("\nREPORT %s\n", out)
 	}
+}
+
+// meet has a hostile script rank a call.
+func meet(t *testing.T, source string, line int) report {
+	// It behaves while it is tried, so that it is met in a call too.
+	behaved := source
+	if strings.Contains(source, "function score(") {
+		behaved = strings.Replace(source, "function score(", "function evil(", 1) +
+			"\nfunction score(job, offer, auction) { return job.model === 'sample' ? 0 : evil(job, offer, auction); }"
+	}
+	r := report{Ms: 1e9}
+	for range 5 { // the machine may be busy with something else
+		s, err := scripts.Load("h", "h.js", []byte(behaved))
+		start := time.Now()
+		if r.Where = "load"; err == nil {
+			r.Where = "rank"
+			q := auction(20)
+			err = s.Rank(q, make([]core.Rank, 20), make([]bool, 20))
+		}
+		took := float64(time.Since(start).Microseconds()) / 1000
+		if e := asScript(t, err); e != nil {
+			r.Line, r.Msg = e.Line, e.Error()
+		}
+		r.Ms = min(r.Ms, took)
+		if r.Ms < 50 && (line == 0 || r.Line == line || strings.Contains(r.Msg, "score gave")) {
+			break
+		}
+	}
+	// As it is written it is refused, or fails in the same way.
+	if s, err := scripts.Load("h", "h.js", []byte(source)); err == nil {
+		q := auction(20)
+		if s.Rank(q, make([]core.Rank, 20), make([]bool, 20)) == nil {
+			r.Msg = ""
+		}
+	}
+	return r
 }
 
 func asScript(t *testing.T, err error) *core.ScriptError {
@@ -255,38 +266,40 @@ func asScript(t *testing.T, err error) *core.ScriptError {
 }
 
 func TestHostile(t *testing.T) {
-	two := make(chan struct{}, 2)
-	for _, h := range hostile {
-		t.Run(h.name, func(t *testing.T) {
-			t.Parallel()
-			two <- struct{}{}
-			defer func() { <-two }()
+	const each = 20 // in one process
+	for from := 0; from < len(hostile); from += each {
+		to := min(from+each, len(hostile))
+		t.Run(fmt.Sprintf("%d to %d", from, to-1), func(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "-test.run=^TestHostileChild$")
-			cmd.Env = append(os.Environ(), "HOSTILE="+h.name)
+			cmd.Env = append(os.Environ(), fmt.Sprintf("HOSTILE=%d %d", from, to))
 			out, err := cmd.CombinedOutput()
-			_, text, found := strings.Cut(string(out), "REPORT ")
-			if err != nil || !found {
-				t.Fatalf("%v\n%.3000s", err, out)
+			reports := strings.Split(string(out), "\nREPORT ")[1:]
+			if err != nil || len(reports) != to-from {
+				t.Fatalf("%v after %s\n%.3000s", err, hostile[from+min(len(reports), to-from-1)].name, out)
 			}
-			var r report
-			if err := json.NewDecoder(strings.NewReader(text)).Decode(&r); err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("%s in %.1f ms, %d MiB: %s", r.Where, r.Ms, r.Peak>>20, r.Msg)
-			if r.Msg == "" {
-				t.Error("it ranked")
-			}
-			if h.line != 0 && r.Line != h.line && !(r.Where == "rank" && strings.Contains(r.Msg, "score gave")) {
-				t.Errorf("line %d, want %d: %s", r.Line, h.line, r.Msg)
-			}
-			if r.Ms > 50 {
-				t.Errorf("it took %.1f ms", r.Ms)
-			}
-			if r.Peak > 200<<20 && !raceDetector {
-				t.Errorf("%d MiB", r.Peak>>20)
-			}
-			if r.Next != "" {
-				t.Errorf("the next ranking: %s", r.Next)
+			for i, text := range reports {
+				h := hostile[from+i]
+				var r report
+				if err := json.NewDecoder(strings.NewReader(text)).Decode(&r); err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%s: %s in %.1f ms, %d MiB: %s", h.name, r.Where, r.Ms, r.Peak>>20, r.Msg)
+				if r.Msg == "" {
+					t.Errorf("%s: it ranked", h.name)
+				}
+				// Where score itself is at fault, the line is that of the score around it.
+				if h.line != 0 && r.Line != h.line && !strings.Contains(r.Msg, "score gave") && !(raceDetector && strings.Contains(r.Msg, "longer than")) {
+					t.Errorf("%s: line %d, want %d: %s", h.name, r.Line, h.line, r.Msg)
+				}
+				if r.Ms > 50 {
+					t.Errorf("%s: it took %.1f ms", h.name, r.Ms)
+				}
+				if r.Peak > 200<<20 && !raceDetector {
+					t.Errorf("%s: %d MiB", h.name, r.Peak>>20)
+				}
+				if r.Next != "" {
+					t.Errorf("%s: the next ranking: %s", h.name, r.Next)
+				}
 			}
 		})
 	}
