@@ -194,11 +194,14 @@ func (k *caching) compare(r *Reading, u *rules, ms *matches, read, input int64) 
 	}
 	is := float64(read) / float64(by.reads)
 	if m.whole && !m.exact && m.answer > 0 && read >= by.known-by.known/8 {
-		// What an answer adds is told from what the prompt was read.
-		k.answers.add(float64(read-by.known) / float64(m.answer))
+		// What an answer adds is told apart from what was read of the prompt, where it
+		// is not so short that the step of reads hides it.
+		if m.answer >= 128 || m.answer >= 8 && m.answer >= by.known/16 {
+			k.answers.add(float64(read-by.known) / float64(m.answer))
+		}
 		is = float64(read) / float64(min(by.reads, by.known))
 	}
-	if m.exact || by.course != continued || u.fixed || k.length(by.reads, is >= 0.5) {
+	if m.exact || by.course != continued || u.fixed || k.length(by.known, is >= 0.5) {
 		k.vote(&by, is)
 	}
 }

@@ -255,6 +255,9 @@ func see(found []matches, offer core.OfferID, v *visit, blocks int) []matches {
 			return found
 		}
 	}
+	if found == nil {
+		found = make([]matches, 0, 4)
+	}
 	return append(found, matches{offer: offer, longest: match{visit: *v, seen: blocks}})
 }
 
