@@ -28,12 +28,15 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: c.header, ContentLength: int64(len(c.body)), Body: io.NopCloser(strings.NewReader(c.body)), Request: r}, nil
 }
 
-// forgetful is a Book that keeps nothing.
-type forgetful struct{ core.Book }
+// forgetful is a Book that keeps nothing: it tells of receipts alone.
+type forgetful struct {
+	core.Book
+	core.Recorder
+}
 
-func (forgetful) Open(core.Intent) error       { return nil }
-func (forgetful) Append(*core.Receipt, func()) {}
-func (forgetful) Healthy() error               { return nil }
+func (forgetful) Open(core.Intent) error                { return nil }
+func (f forgetful) Append(r *core.Receipt, done func()) { f.Record(r) }
+func (forgetful) Healthy() error                        { return nil }
 
 // sinkhole is a client that reads at once.
 type sinkhole struct{ header http.Header }
@@ -46,7 +49,10 @@ func (s *sinkhole) Flush()                      {}
 const chatPath = "/v1/chat/completions"
 
 // benchCall measures the gateway's own share of a call: no sockets, no store.
-func benchCall(b *testing.B, d canned, path, body string) {
+func benchCall(b *testing.B, d canned, path, body string) { benchLimited(b, core.KeyLimits{}, d, path, body) }
+
+// benchLimited is the same with a key that has limits.
+func benchLimited(b *testing.B, limits core.KeyLimits, d canned, path, body string) {
 	var providers []*core.Provider
 	var offers []*core.Offer
 	for _, name := range []string{"a", "b", "c"} {
@@ -65,9 +71,10 @@ func benchCall(b *testing.B, d canned, path, body string) {
 	}
 	pepper := &ledger.Pepper{}
 	keys := ledger.NewKeys(pepper)
-	keys.Set([]*core.Key{{ID: "test", Hash: pepper.Hash(clientKey)}})
-	gw := gateway.New(gateway.Parts{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Adapters: adapters.All(), Keys: keys, Book: forgetful{},
-		Board: board, Estimator: newEstimator(b, core.NewMemory()), Accounts: newAccounts(b, core.NewMemory()), Dialer: d, Metrics: gateway.NewMetrics()})
+	keys.Set([]*core.Key{{ID: "test", Hash: pepper.Hash(clientKey), KeyLimits: limits}})
+	accounts := newAccounts(b, core.NewMemory())
+	gw := gateway.New(gateway.Parts{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Adapters: adapters.All(), Keys: keys, Book: forgetful{Recorder: accounts},
+		Board: board, Estimator: newEstimator(b, core.NewMemory()), Accounts: accounts, Dialer: d, Metrics: gateway.NewMetrics()})
 	gw.Swap(&gateway.Setup{Settings: core.DefaultSettings(), Catalogue: catalogue})
 	b.ReportAllocs()
 	for b.Loop() {
@@ -82,6 +89,13 @@ func benchCall(b *testing.B, d canned, path, body string) {
 
 func BenchmarkCall(b *testing.B) {
 	benchCall(b, canned{http.Header{"Content-Type": {"application/json"}}, whole("fine", 200, 20)}, chatPath, strings.Replace(ask, "hi", strings.Repeat("word ", 200), 1))
+}
+
+// BenchmarkCallWithLimits is BenchmarkCall with a key that has every limit.
+func BenchmarkCallWithLimits(b *testing.B) {
+	most, many := core.Some[core.Money](1<<62), core.Some[int64](1<<60)
+	benchLimited(b, core.KeyLimits{BudgetDay: most, BudgetWeek: most, BudgetMonth: most, RequestsPerMinute: many, TokensPerMinute: many, MaxParallel: many},
+		canned{http.Header{"Content-Type": {"application/json"}}, whole("fine", 200, 20)}, chatPath, strings.Replace(ask, "hi", strings.Repeat("word ", 200), 1))
 }
 
 // BenchmarkStream is a stream of 200 events that come at once.
