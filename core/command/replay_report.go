@@ -228,11 +228,11 @@ func (r *replayReport) finish(scripted bool) *replayReport {
 	w.MeasuredCalls = w.Kept + w.Other
 	w.Then, w.Now = meanOf(r.sum.then, w.Calls), meanOf(r.sum.now, w.Calls)
 	w.Measured, w.Expected = meanOf(r.sum.measured, w.MeasuredCalls), meanOf(r.sum.expected, w.MeasuredCalls)
-	served := float64(max(r.Calls-r.Unserved, 1))
+	served := r.Calls - r.Unserved
 	r.Offers = r.Offers[:0]
 	for _, id := range slices.Sorted(maps.Keys(r.shares)) {
 		s := *r.shares[id]
-		s.ThenShare, s.NowShare = core.Micro(float64(s.Then)/served), core.Micro(float64(s.Now)/served)
+		s.ThenShare, s.NowShare = portion(s.Then, served), portion(s.Now, served)
 		r.Offers = append(r.Offers, s)
 	}
 	r.Notes = append(r.Notes, "Charges and waits are those predicted at the time of each call, also for what would be chosen now; only where the first offer stays is its wait measured.")
@@ -248,6 +248,9 @@ func (r *replayReport) finish(scripted bool) *replayReport {
 	}
 	return r
 }
+
+// portion is to a millionth.
+func portion(n, of int64) float64 { return math.Round(float64(n)/float64(max(of, 1))*1e6) / 1e6 }
 
 func meanOf(sum float64, n int64) core.Opt[float64] {
 	if n == 0 {
@@ -274,7 +277,11 @@ func (r *replayReport) write(w io.Writer) {
 	}
 	fmt.Fprintln(w)
 	for _, e := range r.ScriptErrors.First {
-		fmt.Fprintf(w, "  %s (%d calls, such as %s)\n", printable(e.Error), e.Calls, e.Call)
+		calls := fmt.Sprintf("%d calls, such as", e.Calls)
+		if e.Calls == 1 {
+			calls = "call"
+		}
+		fmt.Fprintf(w, "  %s (%s %s)\n", printable(e.Error), calls, e.Call)
 	}
 	fmt.Fprintln(w)
 	t := table{head: []string{"", ">THEN", ">NOW", ">CHANGE", ""}}
