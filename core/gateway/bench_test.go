@@ -49,7 +49,9 @@ func (s *sinkhole) Flush()                      {}
 const chatPath = "/v1/chat/completions"
 
 // benchCall measures the gateway's own share of a call: no sockets, no store.
-func benchCall(b *testing.B, d canned, path, body string) { benchLimited(b, core.KeyLimits{}, d, path, body) }
+func benchCall(b *testing.B, d canned, path, body string) {
+	benchLimited(b, core.KeyLimits{}, d, path, body)
+}
 
 // benchLimited is the same with a key that has limits.
 func benchLimited(b *testing.B, limits core.KeyLimits, d canned, path, body string) {
