@@ -23,6 +23,9 @@ type native = func(goja.FunctionCall) goja.Value
 
 // guards puts the guards in place.
 func (r *run) guards() {
+	if len(r.uses) == 0 {
+		return
+	}
 	for name, f := range map[unistring.String]native{
 		guardText: func(c goja.FunctionCall) goja.Value {
 			if t, ok := c.Argument(0).(goja.String); ok && t.Length() > mostText {

@@ -266,7 +266,7 @@ func asScript(t *testing.T, err error) *core.ScriptError {
 }
 
 func TestHostile(t *testing.T) {
-	const each = 20 // in one process
+	const each = 10 // in one process
 	for from := 0; from < len(hostile); from += each {
 		to := min(from+each, len(hostile))
 		t.Run(fmt.Sprintf("%d to %d", from, to-1), func(t *testing.T) {

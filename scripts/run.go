@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"runtime/metrics"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,11 @@ import (
 const (
 	// grace is how long an interrupted script may take to end. Most end within a
 	// millisecond; a built-in that is at work ends by its caps.
-	grace = 20 * time.Millisecond
+	grace = 15 * time.Millisecond
+	// What a ranking that is allowed longer makes the heap grow by is looked at after
+	// this, and again and again.
+	lookAfter, lookAgain = 10 * time.Millisecond, 5 * time.Millisecond
+	mostHeap             = 32 << 20
 	// mostHung rankings of one script may be left behind at once.
 	mostHung = 2
 	longest  = 200 // characters of an error
@@ -52,6 +57,7 @@ type run struct {
 	installed map[string]bool
 	owners    map[string]*goja.Object
 	joining   int
+	done      chan *core.ScriptError
 	ranks     []core.Rank
 	in        []bool
 }
@@ -67,19 +73,21 @@ func (s *script) Rank(q *core.Question, ranks []core.Rank, in []bool) error {
 	if s.hung.Load() >= mostHung {
 		return s.fail(0, errHung.Error())
 	}
-	timer := time.NewTimer(q.Limit)
+	timer := time.NewTimer(min(q.Limit, lookAfter))
 	defer timer.Stop()
 	select {
 	case s.turns <- struct{}{}:
 	default:
+		timer.Reset(q.Limit)
 		select {
 		case s.turns <- struct{}{}:
+			timer.Reset(min(q.Limit, lookAfter))
 		case <-timer.C:
 			return &busy{s.fail(0, errBusy.Error())}
 		}
 	}
-	r := &run{script: s, vm: goja.New(), ranks: make([]core.Rank, len(q.Candidates)), in: make([]bool, len(q.Candidates))}
-	done := make(chan *core.ScriptError, 1)
+	vm := goja.New()
+	r := &run{script: s, vm: vm, ranks: make([]core.Rank, len(q.Candidates)), in: make([]bool, len(q.Candidates)), done: make(chan *core.ScriptError, 1)}
 	go func() {
 		r.started.Store(true)
 		err := r.rank(q)
@@ -88,29 +96,23 @@ func (s *script) Rank(q *core.Question, ranks []core.Rank, in []bool) error {
 		} else {
 			s.hung.Add(-1) // it was left behind
 		}
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		return r.answer(err, ranks, in)
-	case <-timer.C:
-	}
-	if !r.started.Load() { // the machine had no time to begin with it
-		timer.Reset(min(q.Limit, grace/2))
-		select {
-		case err := <-done:
-			return r.answer(err, ranks, in)
-		case <-timer.C:
+		r.done <- err
+		if r.stopped.Load() { // what it made is given back now: the next one may make as much
+			r.vm, r.owners = nil, nil
+			runtime.GC()
 		}
+	}()
+	err, ended, why := r.watch(timer, q.Limit)
+	if ended {
+		return r.answer(err, ranks, in)
 	}
 	r.stopped.Store(true)
-	r.vm.Interrupt("it took longer than " + q.Limit.String())
-	late := time.NewTimer(grace)
-	defer late.Stop()
+	vm.Interrupt(why)
+	timer.Reset(grace)
 	select {
-	case err := <-done:
+	case err := <-r.done:
 		return r.answer(err, ranks, in)
-	case <-late.C:
+	case <-timer.C:
 	}
 	s.hung.Add(1)
 	if r.ended.CompareAndSwap(false, true) {
@@ -118,7 +120,40 @@ func (s *script) Rank(q *core.Question, ranks []core.Rank, in []bool) error {
 	} else {
 		s.hung.Add(-1) // it has ended just now
 	}
-	return s.fail(0, "it took longer than "+q.Limit.String()+" and did not stop")
+	return s.fail(0, why+" and did not stop")
+}
+
+// watch waits for a ranking until its limit, or until it has taken too much memory;
+// why says which. Within 10 ms no script takes much.
+func (r *run) watch(timer *time.Timer, limit time.Duration) (err *core.ScriptError, ended bool, why string) {
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	var before uint64
+	for waited := min(limit, lookAfter); ; waited += lookAgain {
+		select {
+		case err := <-r.done:
+			return err, true, ""
+		case <-timer.C:
+		}
+		if waited >= limit {
+			break
+		}
+		metrics.Read(heap)
+		if now := heap[0].Value.Uint64(); before == 0 {
+			before = now
+		} else if now > before+mostHeap {
+			return nil, false, fmt.Sprintf("it took more than %d MiB of memory", mostHeap>>20)
+		}
+		timer.Reset(min(lookAgain, limit-waited))
+	}
+	if !r.started.Load() { // the machine had no time to begin with it
+		timer.Reset(min(limit, lookAfter))
+		select {
+		case err := <-r.done:
+			return err, true, ""
+		case <-timer.C:
+		}
+	}
+	return nil, false, "it took longer than " + limit.String()
 }
 
 // busy says that the machine had no time, which is not the script's fault.

@@ -236,6 +236,7 @@ func FuzzLoad(f *testing.F) {
 			f.Add(h.source)
 		}
 	}
+	f.Add("function 08[...f(000000") // goja's parser panics
 	f.Fuzz(func(t *testing.T, source string) {
 		s, err := scripts.Load("fuzz", "fuzz.js", []byte(source))
 		if (s == nil) == (err == nil) {
