@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// grace is how long an interrupted script may take to end. Most end within a
-	// millisecond; a built-in that is at work ends by its caps.
+	// grace is the least that an interrupted script has to end; one that was allowed
+	// longer has as long again. Most end within a millisecond, a built-in that is at
+	// work by its caps.
 	grace = 15 * time.Millisecond
 	// What a ranking that is allowed longer makes the heap grow by is looked at after
 	// this, and again and again.
@@ -108,7 +109,7 @@ func (s *script) Rank(q *core.Question, ranks []core.Rank, in []bool) error {
 	}
 	r.stopped.Store(true)
 	vm.Interrupt(why)
-	timer.Reset(grace)
+	timer.Reset(max(grace, q.Limit))
 	select {
 	case err := <-r.done:
 		return r.answer(err, ranks, in)
