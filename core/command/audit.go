@@ -35,8 +35,8 @@ func auditCommand() *cli.Command {
 }
 
 func listAudit(ctx context.Context, c *cli.Context, s *control.Client, _ []string) error {
-	left := c.Int("limit")
-	if left < 1 {
+	most := c.Int("limit")
+	if most < 1 {
 		return wrongUsage("--limit: want a number of 1 or more", "headway audit --limit 20")
 	}
 	query := url.Values{}
@@ -45,19 +45,9 @@ func listAudit(ctx context.Context, c *cli.Context, s *control.Client, _ []strin
 			query.Set(name, v)
 		}
 	}
-	list := control.List[control.Entry]{Items: []control.Entry{}}
-	for left > 0 {
-		query.Set("limit", strconv.Itoa(min(left, 1000)))
-		page, err := s.Audit(ctx, query)
-		if err != nil {
-			return err
-		}
-		list.Items, list.Next = append(list.Items, page.Items...), page.Next
-		left -= len(page.Items)
-		if page.Next == "" {
-			break
-		}
-		query.Set("next", page.Next)
+	list, err := gathered(ctx, most, query, s.Audit)
+	if err != nil {
+		return err
 	}
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, list)

@@ -36,8 +36,8 @@ func requestsCommand() *cli.Command {
 }
 
 func listRequests(ctx context.Context, c *cli.Context, s *control.Client, _ []string) error {
-	left := c.Int("limit")
-	if left < 1 {
+	most := c.Int("limit")
+	if most < 1 {
 		return wrongUsage("--limit: want a number of 1 or more", "headway requests --limit 20")
 	}
 	query := url.Values{}
@@ -53,19 +53,9 @@ func listRequests(ctx context.Context, c *cli.Context, s *control.Client, _ []st
 		}
 		query.Set("key", string(id))
 	}
-	list := control.List[*core.Receipt]{Items: []*core.Receipt{}}
-	for left > 0 {
-		query.Set("limit", strconv.Itoa(min(left, 1000)))
-		page, err := s.Calls(ctx, query)
-		if err != nil {
-			return err
-		}
-		list.Items, list.Next = append(list.Items, page.Items...), page.Next
-		left -= len(page.Items)
-		if page.Next == "" {
-			break
-		}
-		query.Set("next", page.Next)
+	list, err := gathered(ctx, most, query, s.Calls)
+	if err != nil {
+		return err
 	}
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, list)

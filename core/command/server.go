@@ -3,8 +3,10 @@ package command
 import (
 	"context"
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -103,4 +105,26 @@ func onServer(names []string, do func(ctx context.Context, c *cli.Context, s *co
 		}
 		return do(c.Context, c, s, args)
 	}
+}
+
+// pageItems is the most that a page of a list has.
+const pageItems = 1000
+
+// gathered gets the first most items of a list, page by page. query has the list's
+// filters; what it says of pages is changed.
+func gathered[T any](ctx context.Context, most int, query url.Values, get func(context.Context, url.Values) (control.List[T], error)) (control.List[T], error) {
+	list := control.List[T]{Items: []T{}}
+	for len(list.Items) < most {
+		query.Set("limit", strconv.Itoa(min(most-len(list.Items), pageItems)))
+		page, err := get(ctx, query)
+		if err != nil {
+			return list, err
+		}
+		list.Items, list.Next = append(list.Items, page.Items...), page.Next
+		if page.Next == "" {
+			break
+		}
+		query.Set("next", page.Next)
+	}
+	return list, nil
 }

@@ -41,8 +41,20 @@ func (s span) before() time.Time {
 	return s.to
 }
 
-// after tells whether a call is not of an earlier page.
-func (s span) after(id core.CallID) bool { return s.next == "" || id < s.next }
+// newest gives the receipts of a span that no earlier page had, until take returns
+// false or the client has left, which is the error then.
+func (d *Desk) newest(ctx context.Context, s span, take func(*core.Receipt) bool) error {
+	err := d.Book.Receipts(s.from, s.before(), true, func(c *core.Receipt) bool {
+		if s.next != "" && c.ID >= s.next {
+			return ctx.Err() == nil
+		}
+		return take(c) && ctx.Err() == nil
+	})
+	if err != nil {
+		return err
+	}
+	return ctx.Err()
+}
 
 // listCalls gives receipts without their decisions, which are long.
 func (d *Desk) listCalls(r *http.Request) (any, error) {
@@ -64,12 +76,12 @@ func (d *Desk) listCalls(r *http.Request) (any, error) {
 				return false
 			}
 		}
-		return span.after(c.ID)
+		return true
 	}
 	list := List[*core.Receipt]{Items: []*core.Receipt{}}
-	err = d.Book.Receipts(span.from, span.before(), true, func(c *core.Receipt) bool {
+	err = d.newest(r.Context(), span, func(c *core.Receipt) bool {
 		if !wanted(c) {
-			return r.Context().Err() == nil
+			return true
 		}
 		if len(list.Items) == n {
 			list.Next = string(list.Items[n-1].ID)
@@ -78,11 +90,8 @@ func (d *Desk) listCalls(r *http.Request) (any, error) {
 		short := *c
 		short.Decision = nil
 		list.Items = append(list.Items, &short)
-		return r.Context().Err() == nil
+		return true
 	})
-	if err == nil {
-		err = r.Context().Err()
-	}
 	return list, err
 }
 

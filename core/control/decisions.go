@@ -57,9 +57,9 @@ func (d *Desk) listDecisions(r *http.Request) (any, error) {
 	list := Decisions{List: List[Decided]{Items: []Decided{}}, ScriptHeaders: d.Gateway.Setup().Settings.Routing.ScriptHeaders,
 		Since: core.Opt[time.Time]{V: span.from, OK: !span.from.IsZero()}, Until: core.Opt[time.Time]{V: span.to, OK: !span.to.IsZero()}}
 	offers := 0
-	err = d.Book.Receipts(span.from, span.before(), true, func(c *core.Receipt) bool {
-		if c.Kind != core.KindJob || c.Decision == nil || outcome != "" && c.Outcome != outcome || !span.after(c.ID) {
-			return r.Context().Err() == nil
+	err = d.newest(r.Context(), span, func(c *core.Receipt) bool {
+		if c.Kind != core.KindJob || c.Decision == nil || outcome != "" && c.Outcome != outcome {
+			return true
 		}
 		if len(list.Items) == n || offers > 0 && offers+len(c.Decision.Offers) > mostRanked {
 			list.Next = string(list.Items[len(list.Items)-1].ID)
@@ -68,11 +68,8 @@ func (d *Desk) listDecisions(r *http.Request) (any, error) {
 		offers += len(c.Decision.Offers)
 		list.Items = append(list.Items, Decided{ID: c.ID, At: c.At, Model: c.Model, Operation: c.Operation, Streamed: c.Streamed,
 			Outcome: c.Outcome, Offer: c.Offer, Charge: c.Charge, ActualWait: c.ActualWait, Decision: c.Decision})
-		return r.Context().Err() == nil
+		return true
 	})
-	if err == nil {
-		err = r.Context().Err()
-	}
 	return list, err
 }
 

@@ -43,7 +43,7 @@ func newAuction(timeValue core.Money, cands []core.Candidate) core.Auction {
 // the strategy.
 func (c *Choice) rank(q *Query, cands []core.Candidate, into []int32) []int32 {
 	if q.Script != nil && len(cands) > 0 {
-		sorted, err := scripted(q, &c.Auction, cands, into)
+		sorted, _, err := scripted(q, &c.Auction, cands, into)
 		if err == nil {
 			c.RankedOn = rankedOnScript
 			return sorted
@@ -57,7 +57,8 @@ func (c *Choice) rank(q *Query, cands []core.Candidate, into []int32) []int32 {
 // scripted asks the script. It sees the candidates in the order of their ids, so
 // that its random numbers fall to the same offers whatever the order that they are
 // in here: that of the configuration, or that of a decision which is ranked again.
-func scripted(q *Query, a *core.Auction, cands []core.Candidate, into []int32) ([]int32, error) {
+// The ranks are by candidate, those of left out ones of no account.
+func scripted(q *Query, a *core.Auction, cands []core.Candidate, into []int32) (places []int32, ranks []core.Rank, err error) {
 	n := len(cands)
 	var room [stackOffers]int32
 	at := room[:0] // the place of each that the script sees
@@ -69,11 +70,12 @@ func scripted(q *Query, a *core.Auction, cands []core.Candidate, into []int32) (
 	for i, p := range at {
 		shown[i] = cands[p]
 	}
-	ranks, in := make([]core.Rank, 2*n), make([]bool, n)
-	err := q.Script.Rank(&core.Question{Job: q.Job, Auction: a, Candidates: shown, At: cmp.Or(q.At, q.Now), Seed: q.Seed,
+	ranks = make([]core.Rank, 2*n)
+	in := make([]bool, n)
+	err = q.Script.Rank(&core.Question{Job: q.Job, Auction: a, Candidates: shown, At: cmp.Or(q.At, q.Now), Seed: q.Seed,
 		Limit: q.Settings.Limits.Script}, ranks[n:], in)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i, p := range at {
 		if in[i] {
@@ -82,7 +84,7 @@ func scripted(q *Query, a *core.Auction, cands []core.Candidate, into []int32) (
 		}
 	}
 	sort(into, ranks, cands)
-	return into, nil
+	return into, ranks, nil
 }
 
 // order asks the strategy for the rank of each candidate and sorts: appended to

@@ -1,7 +1,6 @@
 package market
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -36,22 +35,18 @@ func RankScript(data []byte, s core.Script, at time.Time, seed uint64, limit tim
 		return nil, err
 	}
 	cands, a := w.cands, newAuction(w.timeValue, w.cands)
-	slices.SortFunc(cands, func(x, y core.Candidate) int { return cmp.Compare(x.Offer.ID, y.Offer.ID) }) // as scripted shows them
-	ranks, in := make([]core.Rank, len(cands)), make([]bool, len(cands))
-	q := &core.Question{Job: &w.job, Auction: &a, Candidates: cands, At: at, Seed: seed, Limit: limit}
-	if err := s.Rank(q, ranks, in); err != nil {
+	settings := core.Settings{Limits: core.Limits{Script: limit}}
+	places, ranks, err := scripted(&Query{Job: &w.job, Script: s, At: at, Seed: seed, Settings: &settings}, &a, cands, nil)
+	if err != nil {
 		return nil, err
 	}
 	res := &ScriptRanking{Script: s.Name()}
-	var places []int32
 	for i := range cands {
-		if in[i] {
-			places = append(places, int32(i))
-		} else {
+		if !slices.Contains(places, int32(i)) {
 			res.LeftOut = append(res.LeftOut, cands[i].Offer.ID)
 		}
 	}
-	sort(places, ranks, cands)
+	slices.Sort(res.LeftOut)
 	for _, p := range places {
 		c := &cands[p]
 		res.Order = append(res.Order, Scored{Offer: c.Offer.ID, Tier: ranks[p].Tier, Score: ranks[p].Cost, Price: c.Price, Charge: c.Charge, Wait: c.Prediction.Wait()})
