@@ -59,10 +59,13 @@ func (p *Prober) request(o *core.Offer, long bool) (ownCall, core.Money, error) 
 
 // A long prompt's words have between these bytes, whatever is estimated: what was
 // learnt from short prompts says little of a long one, and the words are known
-// better. The first long prompt that is answered mends the estimate.
+// better. The first long prompt that is answered mends the estimate. With what is
+// around them they are at most twice what the prefill speed needs.
 const (
 	leastLong = measure.LongPrompt * bytesAWord
-	mostLong  = 2 * leastLong
+	mostLong  = 2*leastLong - aroundWords
+	// aroundWords is more than the bytes of what else the prompt says.
+	aroundWords = 512
 )
 
 func (p *Prober) priced(o *core.Offer, call ownCall) (ownCall, core.Money, error) {
