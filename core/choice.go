@@ -174,6 +174,7 @@ const (
 	RefusedFormat   Refusal = "format_not_spoken"
 	RefusedPaused   Refusal = "paused"
 	RefusedOut      Refusal = "breaker_open"
+	RefusedNode     Refusal = "node_lost"
 	RefusedCapacity Refusal = "no_capacity"
 	RefusedOwn      Refusal = "own_offer"
 	RefusedStrategy Refusal = "left_out" // the strategy's own word, after all of the above

@@ -50,6 +50,9 @@ type Provider struct {
 	Headers map[string]Secret // set on every request, over Headway's own
 	Owner   string
 	Region  string
+	// Node is the machine whose model server this is; "" for one that is called over
+	// HTTP. Its BaseURL is then a path of the node's own.
+	Node NodeID
 	// Project and Location are Google Cloud's (vertex-*): "europe-west1", "global".
 	Project, Location string
 	// AccessKeyID, SecretKey and SessionToken are Amazon's (bedrock*); without them

@@ -217,6 +217,37 @@ type Dialer interface {
 	RoundTripper(*Provider) (http.RoundTripper, error)
 }
 
+// Line is the line of calls before a node's model server. It is asked in every
+// decision and must answer at once.
+type Line interface{ Stand() Stand }
+
+// Bus carries messages between the edge and its nodes. The messages of one
+// publisher arrive in their order; one may be lost without a word, so that what
+// must not be is numbered or asked for again by whoever sends it.
+type Bus interface {
+	// Publish sends one message of at most MaxPayload bytes. It keeps nothing of
+	// data, and waits only where the connection takes no more.
+	Publish(subject string, data []byte) error
+	// Subscribe calls handle for each message of a subject (the last part may be
+	// ">", any part "*"), one after the other; data is the handler's to keep. A
+	// handler that answers a Request does so by the reply subject.
+	Subscribe(subject string, handle func(subject, reply string, data []byte)) (Subscription, error)
+	// Request sends one message and waits for its answer or the end of ctx.
+	Request(ctx context.Context, subject string, data []byte) ([]byte, error)
+	MaxPayload() int
+}
+
+// Link is a node's connection to its edge: one session. It is not made again by
+// itself once it has ended.
+type Link interface {
+	Bus
+	Done() <-chan struct{} // closed when the connection has ended
+	Close()
+}
+
+// Subscription is ended by Stop; no message is handled after it.
+type Subscription interface{ Stop() }
+
 // Closer is what main closes on the way out.
 type Closer = io.Closer
 

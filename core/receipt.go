@@ -68,6 +68,7 @@ type Annex struct {
 	Streamed       bool         `json:"streamed"`
 	FinishReason   string       `json:"finish_reason,omitempty"`
 	Timing         Timing       `json:"timing"`
+	NodeTiming     *NodeTiming  `json:"node_timing,omitempty"` // the node's own, of the attempt that answered
 	Slow           string       `json:"slow,omitempty"`
 	Attempts       []Attempt    `json:"attempts,omitempty"`
 	Decision       *Decision    `json:"decision,omitempty"`

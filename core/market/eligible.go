@@ -16,10 +16,10 @@ type Refused struct {
 }
 
 // refusals are all reasons in the order of SPEC §8, for counts.
-func refusals() [11]core.Refusal {
+func refusals() [12]core.Refusal {
 	return [...]core.Refusal{core.RefusedModel, core.RefusedPrice, core.RefusedContext, core.RefusedOutput,
-		core.RefusedFeature, core.RefusedFormat, core.RefusedPaused, core.RefusedOut, core.RefusedCapacity,
-		core.RefusedOwn, core.RefusedStrategy}
+		core.RefusedFeature, core.RefusedFormat, core.RefusedPaused, core.RefusedOut, core.RefusedNode,
+		core.RefusedCapacity, core.RefusedOwn, core.RefusedStrategy}
 }
 
 // Allowed tells whether an offer passes the key's own models and the allow and
@@ -74,7 +74,11 @@ func refuse(q *Query, e *Entry, est core.Estimate) (reason core.Refusal, back co
 	case q.Now.Before(out):
 		return core.RefusedOut, core.Some(out)
 	}
-	if o.Capacity.OK && e.State.InFlight() >= o.Capacity.V && e.State.queue.Load() == nil {
+	if stand, ok := e.State.stand(); ok {
+		if !stand.Up {
+			return core.RefusedNode, back
+		}
+	} else if o.Capacity.OK && e.State.InFlight() >= o.Capacity.V {
 		return core.RefusedCapacity, core.Some(q.Now) // whenever a call ends
 	}
 	if q.Key != nil && q.Key.Owner != "" && o.Provider.Owner == q.Key.Owner && !q.Key.ServeOwn && !routing.ServeOwn {

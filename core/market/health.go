@@ -24,7 +24,7 @@ const longestRetryAfter = 365 * 24 * time.Hour
 // All methods may be called concurrently.
 type State struct {
 	inFlight atomic.Int64
-	queue    atomic.Pointer[Queue]
+	line     atomic.Pointer[core.Line]
 	// marked: out or paused was set since the last Resume. A decision looks at
 	// every offer of a model; one that never failed costs it no mutex.
 	marked atomic.Bool
@@ -38,15 +38,24 @@ type State struct {
 	paused  bool      // by an operator
 }
 
-// Queue is what a node says of one of its offers. Its calls wait there for a
-// free slot, so a full node stays in the running (SPEC §8).
-type Queue struct {
-	Wait core.Opt[float64] // predicted wait for a slot, ms
-	Full bool              // no slot is free
+// SetLine gives a node's offer the line that its calls wait in for a free slot, so
+// that a full node stays in the running (SPEC §8); nil: the offer is not a node's.
+func (s *State) SetLine(l core.Line) {
+	if l == nil {
+		s.line.Store(nil)
+		return
+	}
+	s.line.Store(&l)
 }
 
-// SetQueue keeps a node's latest word; nil says that the offer is not a node's.
-func (s *State) SetQueue(q *Queue) { s.queue.Store(q) }
+// stand is how the offer's line stands; false: it has none.
+func (s *State) stand() (core.Stand, bool) {
+	l := s.line.Load()
+	if l == nil {
+		return core.Stand{}, false
+	}
+	return (*l).Stand(), true
+}
 
 // InFlight is the count of calls that hold the offer now.
 func (s *State) InFlight() int64 { return s.inFlight.Load() }
@@ -57,7 +66,7 @@ func (s *State) InFlight() int64 { return s.inFlight.Load() }
 func (s *State) Acquire(capacity core.Opt[int64]) (release func(), ok bool) {
 	for {
 		n := s.inFlight.Load()
-		if capacity.OK && n >= capacity.V && s.queue.Load() == nil {
+		if capacity.OK && n >= capacity.V && s.line.Load() == nil {
 			return nil, false
 		}
 		if s.inFlight.CompareAndSwap(n, n+1) {

@@ -179,13 +179,29 @@ func (c *Choice) Force(q Query, id core.OfferID) bool {
 // measured fills in what is known of how fast a candidate is.
 func measured(c *core.Candidate, e *Entry, b Board, now time.Time) {
 	m := b.Measures(c.Offer.Provider.ID, c.Offer.Model)
-	var wait core.Opt[float64]
-	if queue := e.State.queue.Load(); queue != nil {
-		wait, c.Full = queue.Wait, queue.Full
+	c.Prediction = measure.Predict(c.Estimate, m, core.Opt[float64]{})
+	if stand, ok := e.State.stand(); ok {
+		c.Full = stand.Full
+		c.Prediction.Queue = queueWait(stand, c.Prediction)
 	}
-	c.Prediction = measure.Predict(c.Estimate, m, wait)
 	c.TTFT = b.TTFTAt(c.Offer.ID, now)
 	c.Measures = m
+}
+
+// queueWait is queue ÷ service rate (SPEC §6). Before a node's server has served
+// anything, what this call is predicted to take stands for its service time.
+func queueWait(s core.Stand, p core.Prediction) core.Opt[float64] {
+	if s.Ahead == 0 {
+		return core.Some(0.0)
+	}
+	service := s.Service
+	if !service.OK {
+		service = p.Wait()
+	}
+	if !service.OK {
+		return service
+	}
+	return core.Some(core.Micro(s.Ahead * service.V))
 }
 
 func timeValue(q *Query) core.Money {

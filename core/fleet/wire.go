@@ -1,0 +1,237 @@
+package fleet
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"headway/core"
+)
+
+// The subjects of FLEET.md; NODE is put in the place of the %s.
+const (
+	subjectHello    = "hw.v1.n.%s.hello"
+	subjectBeat     = "hw.v1.n.%s.beat"
+	subjectCalls    = "hw.v1.n.%s.calls"
+	subjectFrames   = "hw.v1.n.%s.f"
+	subjectJobs     = "hw.v1.j.%s.f"
+	subjectEdgeBeat = "hw.v1.j.%s.beat"
+)
+
+func subject(of string, node core.NodeID) string { return fmt.Sprintf(of, string(node)) }
+
+// kind is what a frame is.
+type kind uint8
+
+// The kinds of FLEET.md §3.
+const (
+	kindStart    kind = 1
+	kindBody     kind = 2
+	kindCredit   kind = 3
+	kindCancel   kind = 4
+	kindAccepted kind = 16
+	kindRefused  kind = 17
+	kindHeaders  kind = 18
+	kindData     kind = 19
+	kindEnd      kind = 20
+)
+
+// numbered tells whether a lost frame of the kind would be missed.
+func (k kind) numbered() bool { return k != kindCredit && k != kindCancel }
+
+const (
+	wireVersion = 1
+	headerBytes = 24
+	flagLast    = 1
+)
+
+// The limits of FLEET.md §4.
+const (
+	windowFrames = 64
+	windowBytes  = 256 << 10
+	uploadBytes  = 1 << 20
+	pieceBytes   = 256 << 10 // of a request's body: the most in one message
+	joinedBytes  = 32 << 10  // the most that is joined into one data frame
+	aheadBytes   = 64 << 10  // what a node reads ahead of its credit
+	mostCalls    = 100       // of one message
+)
+
+// frame is a message of FLEET.md §3. Its payload is a part of the message.
+type frame struct {
+	kind    kind
+	last    bool
+	seq     uint32
+	stream  uint64
+	micros  uint64
+	payload []byte
+}
+
+// append writes the frame's header and payload behind dst.
+func (f *frame) append(dst []byte) []byte {
+	var flags uint16
+	if f.last {
+		flags = flagLast
+	}
+	dst = append(dst, wireVersion, byte(f.kind))
+	dst = binary.BigEndian.AppendUint16(dst, flags)
+	dst = binary.BigEndian.AppendUint32(dst, f.seq)
+	dst = binary.BigEndian.AppendUint64(dst, f.stream)
+	dst = binary.BigEndian.AppendUint64(dst, f.micros)
+	return append(dst, f.payload...)
+}
+
+var errFrame = errors.New("not a frame of this version")
+
+// parseFrame reads a message; the payload is a part of it.
+func parseFrame(b []byte) (f frame, err error) {
+	if len(b) < headerBytes || b[0] != wireVersion {
+		return f, errFrame
+	}
+	f = frame{kind: kind(b[1]), last: binary.BigEndian.Uint16(b[2:])&flagLast != 0, seq: binary.BigEndian.Uint32(b[4:]),
+		stream: binary.BigEndian.Uint64(b[8:]), micros: binary.BigEndian.Uint64(b[16:]), payload: b[headerBytes:]}
+	switch f.kind {
+	case kindStart, kindBody, kindCredit, kindCancel, kindAccepted, kindRefused, kindHeaders, kindData, kindEnd:
+	default:
+		return f, errFrame
+	}
+	if f.kind.numbered() != (f.seq > 0) || f.stream == 0 || f.kind == kindCredit && len(f.payload) != 8 {
+		return f, errFrame
+	}
+	return f, nil
+}
+
+// credit is what a receiver has taken in.
+type credit struct{ frames, bytes uint32 }
+
+func (c credit) append(dst []byte) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(dst, c.frames), c.bytes)
+}
+
+// parseCredit reads the payload of a credit frame that parseFrame took.
+func parseCredit(b []byte) credit {
+	return credit{binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])}
+}
+
+// start is the JSON of a start frame.
+type start struct {
+	Call          core.CallID    `json:"call"`
+	Attempt       int            `json:"attempt"`
+	Upstream      string         `json:"upstream,omitempty"`
+	Method        string         `json:"method"`
+	Path          string         `json:"path"`
+	Query         string         `json:"query,omitempty"`
+	Header        http.Header    `json:"header,omitempty"`
+	ContentLength int64          `json:"content_length"`
+	AdmissionMS   float64        `json:"admission_ms"`
+	Model         core.Model     `json:"model"`
+	Operation     core.Operation `json:"operation"`
+	Streamed      bool           `json:"streamed,omitempty"`
+}
+
+// appendStart writes the payload of a start frame.
+func appendStart(dst []byte, s *start, body []byte) ([]byte, error) {
+	head, err := json.Marshal(s)
+	if err != nil {
+		return dst, err
+	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(head)))
+	dst = append(dst, head...)
+	return append(dst, body...), nil
+}
+
+// parseStart reads it; the body is a part of payload.
+func parseStart(payload []byte) (s start, body []byte, err error) {
+	if len(payload) < 4 {
+		return s, nil, errFrame
+	}
+	n := int64(binary.BigEndian.Uint32(payload))
+	if n > int64(len(payload)-4) {
+		return s, nil, errFrame
+	}
+	if err := json.Unmarshal(payload[4:4+n], &s); err != nil {
+		return s, nil, errFrame
+	}
+	return s, payload[4+n:], nil
+}
+
+// Words of a refused frame.
+const (
+	reasonBusy     = "busy"
+	reasonUnknown  = "unknown"
+	reasonBad      = "bad"
+	reasonStopping = "stopping"
+)
+
+type refused struct {
+	Reason       string `json:"reason"`
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+}
+
+type headers struct {
+	Status        int         `json:"status"`
+	Header        http.Header `json:"header"`
+	SlotWaitMS    float64     `json:"slot_wait_ms"`
+	ContentLength int64       `json:"content_length"`
+}
+
+// Words of an end's error.
+const (
+	endRefused   = "refused"
+	endDNS       = "dns"
+	endTLS       = "tls"
+	endConnect   = "connect"
+	endCut       = "cut"
+	endCancelled = "cancelled"
+	endTooSlow   = "too_slow"
+)
+
+type end struct {
+	Error   string          `json:"error,omitempty"`
+	Timing  core.NodeTiming `json:"timing"`
+	Trailer http.Header     `json:"trailer,omitempty"`
+}
+
+// streamID is a stream in JSON, which has no whole numbers of 64 bits.
+type streamID uint64
+
+// MarshalText writes it in decimal.
+func (s streamID) MarshalText() ([]byte, error) { return strconv.AppendUint(nil, uint64(s), 10), nil }
+
+// UnmarshalText reads it.
+func (s *streamID) UnmarshalText(b []byte) error {
+	v, err := strconv.ParseUint(string(b), 10, 64)
+	*s = streamID(v)
+	return err
+}
+
+// beat is what both sides send every heartbeat.
+type beat struct {
+	Upstreams []upstreamBeat `json:"upstreams,omitempty"` // a node's alone
+	Jobs      []streamID     `json:"jobs"`
+}
+
+type upstreamBeat struct {
+	Name    string `json:"name,omitempty"`
+	Busy    int64  `json:"busy"`
+	Waiting int64  `json:"waiting"`
+	Others  int64  `json:"others"`
+}
+
+// welcome is the answer to a hello.
+type welcome struct {
+	HeartbeatMS  int64  `json:"heartbeat_ms"`
+	Misses       int    `json:"misses"`
+	WindowFrames uint32 `json:"window_frames"`
+	WindowBytes  uint32 `json:"window_bytes"`
+	UploadBytes  uint32 `json:"upload_bytes"`
+	InlineBytes  uint32 `json:"inline_bytes"`
+	Error        string `json:"error,omitempty"`
+}
+
+// kept is the answer to calls.
+type kept struct {
+	Kept []string `json:"kept"`
+}
