@@ -57,22 +57,22 @@ func (t *try) answer() error {
 // attempt is one try of the call at one offer: dispatch (t1), headers (t2), then
 // the answer (t3 to t6). more tells whether another offer is left.
 // The offer's place is given back by release, whatever happens.
-func (c *call) attempt(pick *market.Pick, req *request, release func(), more bool) (t try) {
+func (c *call) attempt(pick *market.Pick, req *request, release func(), more bool) (t *try) {
 	defer release()
 	defer req.cancel(nil)
+	t = &try{pick: pick, inFlight: pick.Entry.State.InFlight() - 1, line: core.Timeline{T0: c.t0}, conn: req.conn,
+		foreign: req.foreign, dropped: req.dropped}
+	t.Offer = pick.Offer.ID
 	defer func() {
 		if v := recover(); v != nil {
-			c.crashed(&t, v)
+			c.crashed(t, v)
 		}
 	}()
 	g, lim := c.g, &c.setup.Settings.Limits
-	t = try{pick: pick, inFlight: pick.Entry.State.InFlight() - 1, line: core.Timeline{T0: c.t0}, conn: req.conn,
-		foreign: req.foreign, dropped: req.dropped}
-	t.Offer = pick.Offer.ID
 
 	ctx := req.ctx
 	if req.err != nil {
-		return c.failed(t, c.unmade(&t, req.err), req.err)
+		return c.failed(t, c.unmade(t, req.err), req.err)
 	}
 	transport, err := g.Dialer.RoundTripper(pick.Offer.Provider)
 	if err != nil {
@@ -216,7 +216,7 @@ func streams(resp *http.Response) bool {
 }
 
 // stream relays a streamed answer.
-func (c *call) stream(ctx context.Context, t try, resp *http.Response, reader core.Reader, watch *relay.Watch) try {
+func (c *call) stream(ctx context.Context, t *try, resp *http.Response, reader core.Reader, watch *relay.Watch) *try {
 	lim := &c.setup.Settings.Limits
 	split := relay.NewSplitter(reader.Split(), int(lim.Event))
 	defer split.Release()
@@ -224,7 +224,7 @@ func (c *call) stream(ctx context.Context, t try, resp *http.Response, reader co
 		pump relay.Pump
 		sink sink
 	}
-	s.sink = c.sink(&t, resp)
+	s.sink = c.sink(t, resp)
 	s.pump = relay.Pump{Body: resp.Body, Split: split, Reader: reader, Sink: &s.sink, Clock: c.g.Clock, Watch: watch, Hold: lim.Hold,
 		Withhold: !c.job.AskedUsage && !t.foreign, Line: &t.line, Clean: func(b []byte) []byte { return []byte(hide(string(b), t.pick.Offer.Provider)) }}
 	if foreign, ok := reader.(*translated); ok {
@@ -241,7 +241,7 @@ func (c *call) stream(ctx context.Context, t try, resp *http.Response, reader co
 }
 
 // ended is the end of a streamed attempt.
-func (c *call) ended(ctx context.Context, t try, end relay.End, sink *sink) try {
+func (c *call) ended(ctx context.Context, t *try, end relay.End, sink *sink) *try {
 	if end.Outcome == core.Settled {
 		t.Outcome = core.Settled
 		if !end.Sent { // a stream of nothing but its finish
@@ -267,7 +267,7 @@ func (c *call) ended(ctx context.Context, t try, end relay.End, sink *sink) try 
 }
 
 // broke is the end of an attempt that got no response.
-func (c *call) broke(ctx context.Context, t try, err error) try {
+func (c *call) broke(ctx context.Context, t *try, err error) *try {
 	cause := context.Cause(ctx)
 	switch {
 	case relay.TimeLimit(cause):
@@ -285,7 +285,7 @@ func (c *call) broke(ctx context.Context, t try, err error) try {
 
 // failed closes an attempt: the breaker is told, and what the client would be
 // told is kept.
-func (c *call) failed(t try, v verdict, err error) try {
+func (c *call) failed(t *try, v verdict, err error) *try {
 	now := c.g.Clock()
 	t.Outcome, t.Error, t.next, t.busy, t.tooLong = core.Failed, v.word, v.next, v.kind == core.Busy, v.tooLong
 	state, account, breaker := t.pick.Entry.State, t.pick.Entry.Account, c.setup.Settings.Breaker
@@ -299,7 +299,7 @@ func (c *call) failed(t try, v verdict, err error) try {
 	case v.counts:
 		state.Fail(now, breaker)
 	}
-	t.err = v.tell(&t, err)
+	t.err = v.tell(t, err)
 	return t
 }
 

@@ -41,7 +41,7 @@ type call struct {
 	reading  *estimate.Reading
 	writer   core.Writer
 	choice   *market.Choice
-	tries    []try
+	tries    []*try
 	own      *core.Job     // the job as a provider of the client's own format gets it, where one was asked
 	content  *core.Content // decoded, where an attempt needed it
 	unread   error         // or why it could not be
@@ -305,4 +305,4 @@ func (c *call) kind() core.CallKind {
 }
 
 // last is the attempt that answered, or the last that was tried.
-func (c *call) last() *try { return &c.tries[len(c.tries)-1] }
+func (c *call) last() *try { return c.tries[len(c.tries)-1] }

@@ -103,7 +103,7 @@ func (c *call) another(i int) bool {
 // tried before (SPEC §9).
 func (c *call) larger(p *market.Pick) bool {
 	for i := range c.tries {
-		t := &c.tries[i]
+		t := c.tries[i]
 		was, is := t.pick.Offer.Limits.Context, p.Offer.Limits.Context
 		if t.tooLong && was.OK && is.OK && is.V <= was.V {
 			return false

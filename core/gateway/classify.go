@@ -25,7 +25,7 @@ const mostErrorBody = 1 << 20
 const errorBodyTime = 5 * time.Second
 
 // refusedBy handles an answer whose status is not 2xx.
-func (c *call) refusedBy(ctx context.Context, t try, resp *http.Response, reader core.Reader) try {
+func (c *call) refusedBy(ctx context.Context, t *try, resp *http.Response, reader core.Reader) *try {
 	var body []byte
 	err := decode(resp)
 	if err == nil && resp.StatusCode >= 200 { // below, the body is the connection itself
@@ -47,7 +47,7 @@ func (c *call) refusedBy(ctx context.Context, t try, resp *http.Response, reader
 	}
 	if v.word == "answer" {
 		t.Outcome, t.Error = core.Failed, "refused"
-		c.passOn(&t)
+		c.passOn(t)
 		return t
 	}
 	return c.failed(t, v, errors.New("status"))
@@ -173,7 +173,7 @@ func (c *call) nothingLeft() error {
 	}
 	busy, tooLong, smallest := true, true, core.Opt[time.Duration]{}
 	for i := range c.tries {
-		t := &c.tries[i]
+		t := c.tries[i]
 		busy, tooLong = busy && t.busy, tooLong && t.tooLong
 		if t.retryAfter.OK && (!smallest.OK || t.retryAfter.V < smallest.V) {
 			smallest = t.retryAfter
@@ -181,7 +181,7 @@ func (c *call) nothingLeft() error {
 	}
 	last := c.last()
 	for i := range c.tries {
-		if t := &c.tries[i]; tooLong && t.pass != nil { // for every one of them
+		if t := c.tries[i]; tooLong && t.pass != nil { // for every one of them
 			c.passOn(t)
 			return nil
 		}

@@ -19,7 +19,7 @@ func (c *call) finish(panicked any, err *error) {
 		*err = c.logPanic(panicked)
 		c.torn = c.sent && !c.complete
 		if c.opened && len(c.tries) == 0 {
-			c.tries = append(c.tries, try{Attempt: core.Attempt{Outcome: core.Failed, Error: "internal"}, pick: &c.choice.Picks[0]})
+			c.tries = append(c.tries, &try{Attempt: core.Attempt{Outcome: core.Failed, Error: "internal"}, pick: &c.choice.Picks[0]})
 		}
 	}
 	if !c.opened {

@@ -158,7 +158,7 @@ func (m *Metrics) offer(o *core.Offer, node core.NodeID) *offerMetrics {
 }
 
 // observe counts a call by its receipt, and each attempt at its own offer.
-func (m *Metrics) observe(r *core.Receipt, tries []try) {
+func (m *Metrics) observe(r *core.Receipt, tries []*try) {
 	for i := range tries {
 		m.offer(tries[i].pick.Offer, r.Node).attempts[tries[i].Outcome].Inc()
 	}

@@ -50,7 +50,7 @@ func decode(resp *http.Response) error {
 
 // whole handles an answer that does not come as a stream, or was not asked for
 // as one.
-func (c *call) whole(ctx context.Context, t try, resp *http.Response, reader core.Reader) try {
+func (c *call) whole(ctx context.Context, t *try, resp *http.Response, reader core.Reader) *try {
 	body, err := readWhole(resp)
 	t.line.T6 = c.g.Clock()
 	if err == errTooLarge {
@@ -69,7 +69,7 @@ func (c *call) whole(ctx context.Context, t try, resp *http.Response, reader cor
 		return c.failed(t, v, err)
 	}
 	t.Outcome = core.Settled
-	if err := c.deliver(&t, resp, out); err != nil {
+	if err := c.deliver(t, resp, out); err != nil {
 		t.Outcome = relay.ClientOutcome(err)
 		t.Error = string(t.Outcome)
 	}
