@@ -49,6 +49,21 @@ func offer(p *core.Provider, model string) *core.Offer {
 		Price: core.Price{Rates: core.Rates{Input: 1_000_000, Output: 2_000_000}}}
 }
 
+// line is the line before a node's model server, as a test wants it.
+type line core.Stand
+
+func (l line) Stand() core.Stand { return core.Stand(l) }
+
+// full is a node with one call ahead that takes a service time of so many ms; 0: of
+// a time that is not known.
+func full(service float64) line {
+	l := line{Up: true, Full: true, Ahead: 1}
+	if service > 0 {
+		l.Service = core.Some(service)
+	}
+	return l
+}
+
 // catalogue is one of the given offers and their providers.
 func catalogue(t testing.TB, previous *market.Catalogue, offers ...*core.Offer) *market.Catalogue {
 	t.Helper()

@@ -184,7 +184,7 @@ func TestNodeAlwaysTakesACall(t *testing.T) {
 	o := offer(provider("p"), "m")
 	o.Capacity = core.Some[int64](1)
 	e := catalogue(t, nil, o).Offer("p/m")
-	e.State.SetQueue(&market.Queue{Full: true})
+	e.State.SetLine(full(0))
 	for range 3 {
 		if _, ok := e.Acquire(); !ok {
 			t.Fatal("a node's queue refused a call")
@@ -284,7 +284,7 @@ func TestStateIsRaceFree(t *testing.T) {
 				case 3:
 					e.Resume()
 				case 4:
-					e.State.SetQueue(&market.Queue{Full: n%2 == 0})
+					e.State.SetLine(line{Up: true, Full: n%2 == 0})
 				case 5:
 					e.State.Pause()
 					e.Account.Refuse()

@@ -120,13 +120,13 @@ func TestFullNodesComeLastWhereTheWaitDoesNotCount(t *testing.T) {
 		q := ask(c)
 		q.Board, q.Strategy = measured, s
 		best := decide(t, q).Picks[0].Entry
-		best.State.SetQueue(&market.Queue{Wait: core.Some(0.0), Full: true})
+		best.State.SetLine(line{Up: true, Full: true})
 		got := picked(decide(t, q))
 		last := got[len(got)-1] == best.Offer.ID
 		if want := s.Name() != "price-and-wait"; last != want {
 			t.Errorf("%s: %v with %s full", s.Name(), got, best.Offer.ID)
 		}
-		best.State.SetQueue(nil)
+		best.State.SetLine(nil)
 		if again := picked(decide(t, q)); again[0] != best.Offer.ID {
 			t.Errorf("%s: %v with a free node", s.Name(), again)
 		}
@@ -135,7 +135,7 @@ func TestFullNodesComeLastWhereTheWaitDoesNotCount(t *testing.T) {
 	c, _ := three(t)
 	q := ask(c)
 	q.Strategy, _ = market.ByName("price-and-wait")
-	c.Offer("b/m").State.SetQueue(&market.Queue{Full: true})
+	c.Offer("b/m").State.SetLine(full(0))
 	if got := picked(decide(t, q)); !slices.Equal(got, []core.OfferID{"c/m", "a/m", "b/m"}) {
 		t.Errorf("%v", got)
 	}
@@ -146,7 +146,7 @@ func TestQueueIsATermOfTheWait(t *testing.T) {
 	q := ask(c)
 	q.Board = measured
 	q.Strategy, _ = market.ByName("price-and-wait")
-	c.Offer("a/m").State.SetQueue(&market.Queue{Wait: core.Some(60_000.0), Full: true})
+	c.Offer("a/m").State.SetLine(full(60_000))
 	choice := decide(t, q)
 	if got := picked(choice); got[0] != "c/m" {
 		t.Errorf("%v with a minute's queue at a", got)

@@ -72,7 +72,7 @@ func (r *chance) question(t testing.TB) market.Query {
 		case 0:
 			e.State.Pause()
 		case 1:
-			e.State.SetQueue(&market.Queue{Wait: r.maybe(0, 700), Full: r.IntN(2) == 0})
+			e.State.SetLine(line{Up: true, Full: r.IntN(2) == 0, Ahead: float64(r.IntN(3)) / 2, Service: r.maybe(700)})
 		}
 	}
 	c.Entries()[0].State.Resume() // at least one is in the running
