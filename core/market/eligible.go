@@ -64,15 +64,17 @@ func refuse(q *Query, e *Entry, est core.Estimate) (reason core.Refusal, back co
 	if !o.Provider.Format.Native(q.Job.Format) && !translates(q.Job) {
 		return core.RefusedFormat, back
 	}
-	refused, quota := e.Account.standing()
-	paused, out := e.State.standing()
-	switch {
-	case paused || refused:
-		return core.RefusedPaused, back
-	case q.Now.Before(quota):
-		return core.RefusedPaused, core.Some(quota)
-	case q.Now.Before(out):
-		return core.RefusedOut, core.Some(out)
+	if e.marked() {
+		refused, quota := e.Account.standing()
+		paused, out := e.State.standing()
+		switch {
+		case paused || refused:
+			return core.RefusedPaused, back
+		case q.Now.Before(quota):
+			return core.RefusedPaused, core.Some(quota)
+		case q.Now.Before(out):
+			return core.RefusedOut, core.Some(out)
+		}
 	}
 	if stand, ok := e.State.stand(); ok {
 		if !stand.Up {

@@ -159,6 +159,10 @@ type Account struct {
 	quota   time.Time // its quota is used up until then
 }
 
+// marked tells whether the offer may be out or paused. Most were never: no more is
+// asked of them.
+func (e *Entry) marked() bool { return e.State.marked.Load() || e.Account.marked.Load() }
+
 // Refuse pauses the provider's offers after an authentication failure, until
 // the credential changes or an operator resumes (SPEC §9).
 func (a *Account) Refuse() {

@@ -95,14 +95,15 @@ func Decide(q Query) (*Choice, error) {
 		q.Strategy, q.Script, q.NoScript, q.Asked = fastest{}, nil, nil, autoStrategy
 	}
 	choice := &Choice{strategy: cmp.Or(q.Asked, q.Strategy.Name()), maxOutput: q.Job.MaxOutput, ScriptError: q.NoScript}
-	if q.Reading == nil {
-		q.Reading = estimate.Plain(q.Job)
+	reading := q.Reading // not kept in q: a plain one stays on the stack
+	if reading == nil {
+		reading = estimate.Plain(q.Job)
 	}
 	cands := make([]core.Candidate, 0, len(entries))
 	var room [stackOffers]*Entry
 	of := room[:0] // the entry of each candidate
 	for _, e := range entries {
-		est := q.Reading.At(e.Offer)
+		est := reading.At(e.Offer)
 		if reason, back := refuse(&q, e, est); reason != "" {
 			choice.Refused = append(choice.Refused, Refused{Entry: e, Reason: reason, Back: back})
 			continue
@@ -140,6 +141,9 @@ func Decide(q Query) (*Choice, error) {
 		choice.leaveOut(cands, of)
 	}
 	if len(choice.Picks) == 0 {
+		if q.Reading == nil {
+			q.Reading = estimate.Plain(q.Job)
+		}
 		return choice, noneLeft(&q, choice.Refused)
 	}
 	return choice, nil
@@ -179,7 +183,7 @@ func (c *Choice) Force(q Query, id core.OfferID) bool {
 // measured fills in what is known of how fast a candidate is.
 func measured(c *core.Candidate, e *Entry, b Board, now time.Time) {
 	m := b.Measures(c.Offer.Provider.ID, c.Offer.Model)
-	c.Prediction = measure.Predict(c.Estimate, m, core.Opt[float64]{})
+	measure.PredictInto(&c.Prediction, c.Estimate, m, core.Opt[float64]{})
 	if stand, ok := e.State.stand(); ok {
 		c.Full = stand.Full
 		c.Prediction.Queue = queueWait(stand, c.Prediction)

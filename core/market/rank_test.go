@@ -178,3 +178,44 @@ func TestUnmeasuredCountsAsTheMedian(t *testing.T) {
 		}
 	}
 }
+
+// watcher notes what strategies know of all candidates together.
+type watcher struct{ seen core.Auction }
+
+func (*watcher) Name() string                  { return "watcher" }
+func (*watcher) RankedOn(*core.Auction) string { return "" }
+func (w *watcher) Score(_ *core.Job, a *core.Auction, _ *core.Candidate) (core.Rank, bool) {
+	w.seen = *a
+	return core.Rank{}, true
+}
+
+// TestMiddleOfFirstTokens: the lowest and the median are those of the sorted times,
+// however many there are and wherever they are equal.
+func TestMiddleOfFirstTokens(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for round := range 2_000 {
+		n := 1 + round%23
+		b := board{ttft: map[core.OfferID]float64{}}
+		var offers []*core.Offer
+		var times []float64
+		for i := range n {
+			o := offer(provider(fmt.Sprintf("p%d", i)), "m")
+			offers = append(offers, o)
+			if i%5 == 4 {
+				continue // nobody knows
+			}
+			b.ttft[o.ID] = float64(r.IntN(1 + round%40))
+			times = append(times, b.ttft[o.ID])
+		}
+		w := &watcher{}
+		q := ask(catalogue(t, nil, offers...))
+		q.Board, q.Strategy = b, w
+		decide(t, q)
+		slices.Sort(times)
+		k := len(times)
+		want := core.Auction{LowestTTFT: core.Some(times[0]), MedianTTFT: core.Some((times[(k-1)/2] + times[k/2]) / 2)}
+		if w.seen.LowestTTFT != want.LowestTTFT || w.seen.MedianTTFT != want.MedianTTFT {
+			t.Fatalf("%v: lowest %v, median %v", times, w.seen.LowestTTFT, w.seen.MedianTTFT)
+		}
+	}
+}
