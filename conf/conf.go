@@ -55,6 +55,7 @@ type Credential struct {
 // NATS is how nodes reach the edge.
 type NATS struct {
 	Listen          string        // host:port
+	Advertise       string        // host:port that join strings name; "": Listen, or this machine's name and its port
 	Heartbeat       time.Duration // how often a node reports
 	HeartbeatMisses int           // reports missed in a row that make it lost
 }
@@ -76,21 +77,52 @@ func Default() File {
 // error is Problems for what the file says, and a *core.Error where it cannot
 // be read at all.
 func Load(path string, env func(string) (string, bool)) (*File, error) {
-	data, err := os.ReadFile(path)
+	data, err := readFile(path, "headway init writes one")
 	if err != nil {
-		// Not the error's own text: it names the system call.
-		e := &core.Error{Kind: core.Invalid, Msg: path + ": cannot be read", Err: err}
-		if errors.Is(err, fs.ErrNotExist) {
-			e.Kind, e.Msg, e.Hint = core.NotFound, path+": there is no such file", "headway init writes one"
-		}
-		return nil, e
+		return nil, err
 	}
 	return Parse(path, data, env)
+}
+
+// readFile reads a file; hint is what to do where there is none.
+func readFile(path, hint string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		return data, nil
+	}
+	// Not the error's own text: it names the system call.
+	e := &core.Error{Kind: core.Invalid, Msg: path + ": cannot be read", Err: err}
+	if errors.Is(err, fs.ErrNotExist) {
+		e.Kind, e.Msg, e.Hint = core.NotFound, path+": there is no such file", hint
+	}
+	return nil, e
 }
 
 // Parse reads data as the file of that name, whose folder its paths are
 // relative to. The error is Problems: all of them, in the file's order.
 func Parse(name string, data []byte, env func(string) (string, bool)) (*File, error) {
+	d := draft{File: Default()}
+	d.Path, d.Dir = name, filepath.Dir(name)
+	d.Data = filepath.Join(d.Dir, d.Data)
+	notes, err := readDraft(name, data, env, fileRecord(), &d)
+	if err != nil {
+		return nil, err
+	}
+	for i := range d.providers {
+		p, offers := d.providers[i].build(true)
+		d.Providers = append(d.Providers, p)
+		d.Offers = append(d.Offers, offers...)
+	}
+	for i := range d.Keys {
+		d.Keys[i].ID, d.Keys[i].FromFile = core.KeyID(d.Keys[i].Name), true
+	}
+	d.Notes = notes
+	return &d.File, nil
+}
+
+// readDraft reads data as the file of that name into d, which has its defaults, and
+// gives the notes. The error is Problems.
+func readDraft[T any](name string, data []byte, env func(string) (string, bool), v value[T], d *T) ([]Problem, error) {
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
 	}
@@ -102,24 +134,12 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*File, er
 		}
 		return nil, Problems(wrong)
 	}
-	d := draft{File: Default()}
-	d.Path, d.Dir = name, b.dir
-	d.Data = filepath.Join(b.dir, d.Data)
-	if fileRecord().read(b, place{node: root}, &d); len(b.problems) > 0 {
+	if v.read(b, place{node: root}, d); len(b.problems) > 0 {
 		sortProblems(b.problems)
 		return nil, Problems(b.problems)
 	}
-	for i := range d.providers {
-		p, offers := d.providers[i].build(true)
-		d.Providers = append(d.Providers, p)
-		d.Offers = append(d.Offers, offers...)
-	}
-	for i := range d.Keys {
-		d.Keys[i].ID, d.Keys[i].FromFile = core.KeyID(d.Keys[i].Name), true
-	}
 	sortProblems(b.notes)
-	d.Notes = b.notes
-	return &d.File, nil
+	return b.notes, nil
 }
 
 // draft is a file while it is read.

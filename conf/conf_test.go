@@ -20,17 +20,19 @@ import (
 	"headway/core"
 )
 
-var update = flag.Bool("update", false, "rewrite headway.schema.json")
+var update = flag.Bool("update", false, "rewrite the schemas")
 
 // TestSchema holds the committed schema against the table.
 func TestSchema(t *testing.T) {
 	if *update {
-		if err := os.WriteFile("headway.schema.json", conf.Schema(), 0o644); err != nil {
-			t.Fatal(err)
+		for name, text := range map[string][]byte{"headway.schema.json": conf.Schema(), "node.schema.json": conf.NodeSchema()} {
+			if err := os.WriteFile(name, text, 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	if !bytes.Equal(read(t, "headway.schema.json"), conf.Schema()) {
-		t.Error("headway.schema.json is not what Schema gives: go test ./conf -run TestSchema -update")
+	if !bytes.Equal(read(t, "headway.schema.json"), conf.Schema()) || !bytes.Equal(read(t, "node.schema.json"), conf.NodeSchema()) {
+		t.Error("the committed schemas are not those of the tables: go test ./conf -run TestSchema -update")
 	}
 }
 
@@ -44,17 +46,14 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var idle []string // what this version does not do yet; nothing else needs advice
-	for _, n := range f.Notes {
-		idle = append(idle, n.Path+" "+n.Reason)
-	}
-	if want := []string{"nats does nothing in this version"}; !slices.Equal(idle, want) {
-		t.Errorf("its notes are %q, want %q", idle, want)
+	if len(f.Notes) > 0 {
+		t.Errorf("it needs advice: %q", f.Notes)
 	}
 
 	def, got := conf.Default(), *f
 	got.Settings.Routing.PriceCap, got.Settings.Routing.AllowModels, got.Settings.Routing.BlockModels = core.PriceCap{}, nil, nil
 	got.Settings.Routing.Auto, got.Settings.Routing.ScriptHeaders, got.Settings.Probes.PerDay = nil, nil, core.Opt[core.Money]{}
+	got.NATS.Advertise = ""
 	settings := func(f conf.File) string {
 		return fmt.Sprintf("%+v", []any{f.Dir, f.Listen, f.Data, f.AdminToken.Reveal(), f.Settings, f.NATS, f.LogLevel, f.LogFileBytes})
 	}
@@ -81,12 +80,18 @@ func TestReference(t *testing.T) {
 		t.Errorf("the key is %+v", k)
 	}
 
+	everyKey(t, conf.Schema(), conf.Reference())
+}
+
+// everyKey: a reference has every key of its schema, each with a comment.
+func everyKey(t *testing.T, text, reference []byte) {
+	t.Helper()
 	var schema any
-	if err := json.Unmarshal(conf.Schema(), &schema); err != nil {
+	if err := json.Unmarshal(text, &schema); err != nil {
 		t.Fatal(err)
 	}
 	var doc yaml.Node
-	if err := yaml.Load(conf.Reference(), &doc); err != nil {
+	if err := yaml.Load(reference, &doc); err != nil {
 		t.Fatal(err)
 	}
 	documented := map[string]bool{}
@@ -309,7 +314,7 @@ func TestSettings(t *testing.T) {
 listen: "[::1]:0"
 routing: {strategy: balanced, time_value_usd_per_hour: 0.000001, serve_own: true, auto: [a], block_models: [b], allow_models: [c],
   script_headers: [x-tenant, x-plan], price_cap_usd_per_mtok: {output: 3}}
-nats: {listen: ":1", heartbeat: 300ms, heartbeat_misses: 4}
+nats: {listen: ":1", advertise: "box:2", heartbeat: 300ms, heartbeat_misses: 4}
 limits: {body_mib: 1, event_mib: 2, header_timeout: 1s, first_output_min: 2s, first_output_factor: 1.5, hold: 3s, stream_idle: 4s,
   client_write: 5s, drain: 6s, script: 7ms}
 breaker: {within: 1s, out: 2s, max_retry_after: 3s}
@@ -336,7 +341,7 @@ store: {log_file_bytes: 16777216}
 			Slow: core.SlowLimits{Headers: s, FirstEvent: 2 * s, FirstOutput: 3 * s, OutputAfterEvent: 4 * s, TextAfterOutput: 5 * s,
 				VisibleTPS: 6.5, Auth: 7 * s, Routing: 8 * s, Upload: 9 * s},
 		},
-		NATS: conf.NATS{Listen: ":1", Heartbeat: 300 * time.Millisecond, HeartbeatMisses: 4},
+		NATS: conf.NATS{Listen: ":1", Advertise: "box:2", Heartbeat: 300 * time.Millisecond, HeartbeatMisses: 4},
 		CORS: []string{"*", "http://localhost:3000"}, LogLevel: slog.LevelDebug, LogFileBytes: 16 << 20,
 	}
 	if got, want := fmt.Sprintf("%+v", *f), fmt.Sprintf("%+v", want); got != want {

@@ -24,10 +24,12 @@ func fileRecord() value[draft] {
 		key("admin_token", "The credential of admin calls. Left out, or a ${NAME} that is not set: one is made and kept in the data folder.",
 			adminToken(), func(d *draft) *core.Secret { return &d.AdminToken }),
 		key("routing", "How offers are chosen where a key does not say otherwise.", record(routingFields(), nil), self),
-		key("nats", "How worker nodes reach this box. Not in this version: it does nothing.", record([]field[draft]{
-			key("listen", "The address that nodes dial, as host:port. It is opened once a node is enrolled.",
+		key("nats", "How nodes, the machines that serve their own models, reach this box.", record([]field[draft]{
+			key("listen", "The address that is listened on for nodes, as host:port. It is opened once a node is enrolled.",
 				hostPort(), func(d *draft) *string { return &d.NATS.Listen }),
-			key("heartbeat", "How often a node reports.",
+			key("advertise", "The host:port that join strings tell nodes to dial; left out: listen, with this machine's name where that is every address.",
+				dialled(), func(d *draft) *string { return &d.NATS.Advertise }),
+			key("heartbeat", "How often a node reports, and the edge to it.",
 				duration(10*time.Millisecond, time.Hour), func(d *draft) *time.Duration { return &d.NATS.Heartbeat }),
 			key("heartbeat_misses", "Reports missed in a row that make a node lost.",
 				count(1, 1000), func(d *draft) *int { return &d.NATS.HeartbeatMisses }),
@@ -219,13 +221,6 @@ func adminToken() value[core.Secret] {
 	return v
 }
 
-// noteIdle says of what this version reads and does not use that it does nothing.
-func noteIdle(b *binder, at place) {
-	if nats := at.child("nats"); nats.node != at.node {
-		b.note(nats, "leave it out", "does nothing in this version")
-	}
-}
-
 // noteAuto says of lists that allow the Auto Router by its name that this opens
 // nothing: what counts is each model of its pool.
 func (d *draft) noteAuto(b *binder, at place) {
@@ -249,7 +244,6 @@ func checkFile(b *binder, at place, d *draft) {
 	if t := d.AdminToken; !t.Empty() && len(t.Reveal()) < 16 {
 		b.note(at.child("admin_token"), "use 16 characters or more", "is short")
 	}
-	noteIdle(b, at)
 	d.noteAuto(b, at)
 	if probes := at.child("probes"); probes.node != at.node && !d.Settings.Probes.PerDay.OK {
 		b.note(probes, "give it usd_per_day, the most that they may cost", "makes no probes")

@@ -54,13 +54,23 @@ const providerDoc = "The id of the provider that serves it."
 // offerRecord is one offer; alone says that it is a body of its own, which
 // names its provider.
 func offerRecord(alone bool) value[offer] {
+	fields := offerFields()
+	if alone {
+		fields = append(fields, key("provider", providerDoc,
+			label[core.ProviderID]("a name"), func(o *offer) *core.ProviderID { return &o.provider }).required())
+	}
+	return record(fields, checkOffer)
+}
+
+// offerFields are what can be said of an offer.
+func offerFields() []field[offer] {
 	fields := []field[offer]{
 		key("model", "What clients ask for.", offered(), func(o *offer) *core.Model { return &o.Model }).required(),
 		key("upstream_model", "What the provider calls it; left out: the same.",
 			label[string]("a name"), func(o *offer) *string { return &o.UpstreamModel }),
 	}
 	fields = append(fields, rateFields(func(o *offer) *core.Rates { return &o.Price.Rates })...)
-	fields = append(fields,
+	return append(fields,
 		key("above", "The rates of the whole call where all its input is more than input_tokens.",
 			maybe(aboveRecord()), func(o *offer) *core.Opt[core.PriceAbove] { return &o.Price.Above }),
 		key("context_tokens", "The most input and output tokens of one call together.",
@@ -85,11 +95,6 @@ func offerRecord(alone bool) value[offer] {
 		key("features", "What it can do beyond text: tools, images, schema, audio, documents; left out: everything.",
 			maybe(features()), func(o *offer) *core.Opt[core.Feature] { return &o.Features }),
 	)
-	if alone {
-		fields = append(fields, key("provider", providerDoc,
-			label[core.ProviderID]("a name"), func(o *offer) *core.ProviderID { return &o.provider }).required())
-	}
-	return record(fields, checkOffer)
 }
 
 func checkOffer(b *binder, at place, o *offer) {

@@ -11,9 +11,12 @@ import (
 // shapes and bounds; what several fields say together only Parse judges.
 func Schema() []byte {
 	d := draft{File: Default()}
-	s := fileRecord().schema(&d)
+	return asSchema("headway.yaml", fileRecord().schema(&d))
+}
+
+func asSchema(title string, s object) []byte {
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	s["title"] = "headway.yaml"
+	s["title"] = title
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"headway/conf"
@@ -22,7 +23,9 @@ func Config(f *conf.File) *control.Config {
 	}
 	c := &control.Config{Path: f.Path, Settings: f.Settings, Providers: f.Providers, Offers: f.Offers, CORS: f.CORS, Shown: conf.Show(f),
 		Groups: conf.SettingObjects(f), CheckScripts: f.CheckScripts,
-		Fixed: map[string]string{"listen": f.Listen, "data": absolute(f.Data), "log.level": f.LogLevel.String(), "routing.scripts": absolute(f.Scripts)}}
+		Fixed: map[string]string{"listen": f.Listen, "data": absolute(f.Data), "log.level": f.LogLevel.String(), "routing.scripts": absolute(f.Scripts),
+			"nats.listen": f.NATS.Listen, "nats.advertise": f.NATS.Advertise, "nats.heartbeat": f.NATS.Heartbeat.String(),
+			"nats.heartbeat_misses": strconv.Itoa(f.NATS.HeartbeatMisses)}}
 	for _, k := range f.Keys {
 		c.Keys = append(c.Keys, control.Credential(k))
 	}
@@ -54,6 +57,10 @@ func Parsers(path string) control.Parse {
 			return config(conf.Parse(name, yaml, os.LookupEnv))
 		},
 		Provider: conf.Provider, OfferOf: conf.OfferProvider, Offer: conf.Offer, Key: conf.Key,
+		Node: func(json []byte) (control.Enrolment, error) {
+			e, err := conf.Enrol(json)
+			return control.Enrolment(e), err
+		},
 		ProviderObject: conf.ProviderObject, OfferObject: conf.OfferObject, KeyObject: conf.KeyObject,
 		Groups: conf.SettingObjects(&empty), StrategyHint: conf.StrategyHint,
 	}

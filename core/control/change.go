@@ -100,6 +100,9 @@ func (d *Desk) deleteProvider(who string, id core.ProviderID) error {
 		if d.inFile(id) {
 			return step{}, fromFile("provider", string(id))
 		}
+		if p := d.nodeProvider(id); p != nil {
+			return step{}, ofNode("provider", string(id), p.Node)
+		}
 		if m.providers[id] == nil {
 			return step{}, unknown("provider", string(id))
 		}
@@ -127,6 +130,11 @@ func (d *Desk) addOffer(who string, body []byte) (core.OfferID, error) {
 	var o *core.Offer
 	err = d.change(who, func(m made) (step, error) {
 		p := d.provider(of)
+		if p == nil && d.nodeProvider(of) != nil {
+			e := conflict("provider %q is a node's", of)
+			e.Hint = "what a node offers is said on the node, in the file of its --config"
+			return step{}, e
+		}
 		if p == nil {
 			return step{}, core.Field("offers.provider", "there is no provider %q", of)
 		}
@@ -183,6 +191,8 @@ func (d *Desk) deleteOffer(who string, id core.OfferID) error {
 		switch {
 		case e == nil:
 			return step{}, unknown("offer", string(id))
+		case e.Offer.Provider.Node != "":
+			return step{}, ofNode("offer", string(id), e.Offer.Provider.Node)
 		case e.Offer.Provider.FromFile:
 			return step{}, fromFile("offer", string(id))
 		}

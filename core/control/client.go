@@ -243,6 +243,28 @@ func (c *Client) RevokeKey(ctx context.Context, id core.KeyID) (Key, error) {
 	return post[Key](ctx, c, "keys/"+url.PathEscape(string(id))+"/revoke", nil)
 }
 
+// Nodes lists the nodes.
+func (c *Client) Nodes(ctx context.Context) (List[core.NodeStatus], error) {
+	return all[core.NodeStatus](ctx, c, "nodes")
+}
+
+// EnrolNode invites a node; address, where not "", is what it dials.
+func (c *Client) EnrolNode(ctx context.Context, name, owner, address string) (Invitation, error) {
+	fields := map[string]string{"name": name}
+	if owner != "" {
+		fields["owner"] = owner
+	}
+	if address != "" {
+		fields["address"] = address
+	}
+	return post[Invitation](ctx, c, "nodes", fields)
+}
+
+// RevokeNode ends a node.
+func (c *Client) RevokeNode(ctx context.Context, name string) (core.NodeStatus, error) {
+	return post[core.NodeStatus](ctx, c, "nodes/"+url.PathEscape(name)+"/revoke", nil)
+}
+
 // Apply puts the text of a file into force; no text: the server's own file.
 func (c *Client) Apply(ctx context.Context, name string, text []byte) (v Applied, err error) {
 	query := url.Values{}

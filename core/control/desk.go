@@ -59,6 +59,7 @@ type Parse struct {
 	OfferOf  func(json []byte) (core.ProviderID, error) // the provider that an offer names
 	Offer    func(json []byte, p *core.Provider) (*core.Offer, error)
 	Key      func(json []byte) (*core.Key, core.Secret, error)
+	Node     func(json []byte) (Enrolment, error)
 
 	// Each shows a thing as the JSON object of the file, its secrets as ***.
 	ProviderObject func(*core.Provider) json.RawMessage // without its offers
@@ -83,18 +84,21 @@ type Parts struct {
 	Accounts   *ledger.Accounts
 	Prober     *gateway.Prober // nil: no probes are made
 	Scripts    core.ScriptList // nil: there are none
+	Fleet      Fleet           // nil, with Gate: there are no nodes
+	Gate       Gate
 	Parse      Parse
 	Version    string
 }
 
-// Desk owns what is configured: the file's part, and what operators made beside
-// it, which is kept in the vault. Both are swapped into the gateway together or
-// not at all. Its methods may be called concurrently.
+// Desk owns what is configured: the file's part, what operators made beside it,
+// which is kept in the vault, and what nodes offer. All of it is swapped into the
+// gateway together or not at all. Its methods may be called concurrently.
 type Desk struct {
 	Parts
 	sealer  *ledger.Sealer
-	audit   *auditLog         // its writer holds mu
-	sums    map[string]string // of the scripts when they were last looked at; mu is held
+	audit   *auditLog             // its writer holds mu
+	sums    map[string]string     // of the scripts when they were last looked at; mu is held
+	clashes map[core.OfferID]bool // offers of nodes that are left out; mu is held
 	started time.Time
 	listens atomic.Pointer[string]
 	force   atomic.Pointer[inForce]
@@ -124,9 +128,9 @@ func NewDesk(p Parts) (*Desk, error) {
 	if d.audit, err = openAudit(p.Vault, p.Clock); err != nil {
 		return nil, err
 	}
-	m := made{map[core.ProviderID]*core.Provider{}, map[core.ProviderID][]*core.Offer{}, map[core.OfferID]madeOffer{}, map[core.KeyID]*core.Key{}}
+	m := made{map[core.ProviderID]*core.Provider{}, map[core.ProviderID][]*core.Offer{}, map[core.OfferID]madeOffer{}, map[core.KeyID]*core.Key{}, map[core.NodeID]*node{}}
 	for kind, load := range map[string]func(made, string, []byte) error{
-		vaultProvider: d.loadProvider, vaultOffer: d.loadOffer, vaultKey: loadKey,
+		vaultProvider: d.loadProvider, vaultOffer: d.loadOffer, vaultKey: loadKey, vaultNode: loadNode,
 	} {
 		var bad error
 		err := d.Vault.All(kind, func(name string, value []byte) bool {
@@ -216,6 +220,7 @@ type snapshot struct {
 	inForce
 	catalogue *market.Catalogue
 	orphans   []core.OfferID // made offers whose provider is not there
+	clashes   []*core.Offer  // of nodes, that cannot be beside the others
 	paused    []core.OfferID // by an operator
 }
 
@@ -245,6 +250,14 @@ func (d *Desk) build(c *Config, m made) (*snapshot, error) {
 		}
 		offers = append(offers, o)
 	}
+	for _, name := range sortedKeys(m.nodes) {
+		if p := namesake(name, providers); p != nil && m.nodes[name].holds(d.Clock()) {
+			e := conflict("provider %q: there is a node %q, and its providers are called by it", p.ID, name)
+			e.Hint = "give the provider another id, or revoke the node first"
+			return nil, e
+		}
+	}
+	providers, offers = d.fromNodes(s, m, providers, offers)
 	var err error
 	if s.keys, err = d.credentials(c, m); err != nil {
 		return nil, err
@@ -269,6 +282,14 @@ func (d *Desk) install(s *snapshot) {
 		if e := s.catalogue.Offer(id); e != nil {
 			e.State.Pause()
 		}
+	}
+	d.sayClashes(s.clashes)
+	for _, e := range s.catalogue.Entries() {
+		var line core.Line // an id may go from a node to the file
+		if p := e.Offer.Provider; p.Node != "" {
+			line = d.Fleet.Line(p.ID)
+		}
+		e.State.SetLine(line)
 	}
 	d.force.Store(&s.inForce)
 	d.Gateway.Swap(&gateway.Setup{Settings: s.file.Settings, Catalogue: s.catalogue, CORS: s.file.CORS})

@@ -16,6 +16,7 @@ const (
 	vaultOffer    = "offer"    // likewise
 	vaultKey      = "key"      // storedKey
 	vaultPause    = "pause"    // of an offer, by an operator
+	vaultNode     = "node"     // node
 	vaultPepper   = "pepper"   // by which a wrong pepper is told
 	vaultAudit    = "audit"    // Entry, by its id
 	vaultAuditEnd = "audit-end"
@@ -29,6 +30,7 @@ type made struct {
 	bundled   map[core.ProviderID][]*core.Offer // posted inside their provider
 	offers    map[core.OfferID]madeOffer
 	keys      map[core.KeyID]*core.Key
+	nodes     map[core.NodeID]*node
 }
 
 // madeOffer is an offer that was posted on its own. It is read again for each
@@ -39,7 +41,7 @@ type madeOffer struct {
 }
 
 func (m made) clone() made {
-	return made{maps.Clone(m.providers), maps.Clone(m.bundled), maps.Clone(m.offers), maps.Clone(m.keys)}
+	return made{maps.Clone(m.providers), maps.Clone(m.bundled), maps.Clone(m.offers), maps.Clone(m.keys), maps.Clone(m.nodes)}
 }
 
 // storedKey is a key as the vault has it: without its secret.

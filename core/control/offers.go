@@ -27,6 +27,7 @@ type Offer struct {
 	Format        core.Format       `json:"format"`
 	Owner         string            `json:"owner,omitempty"`
 	Region        string            `json:"region,omitempty"`
+	Node          core.NodeID       `json:"node,omitempty"`
 	FromFile      bool              `json:"from_file"`
 }
 
@@ -35,7 +36,7 @@ func (d *Desk) view(e *market.Entry) Offer {
 	v := Offer{Status: e.Status(d.Clock(), d.Gateway.Setup().Settings.Breaker, d.Board.TTFT(o.ID)),
 		UpstreamModel: o.UpstreamModel, Aliases: o.Aliases, Price: o.Price, Context: o.Limits.Context, MaxOutput: o.Limits.MaxOutput,
 		CacheMin: o.Cache.MinTokens, Labels: o.Labels, Format: o.Provider.Format, Owner: o.Provider.Owner, Region: o.Provider.Region,
-		FromFile: o.Provider.FromFile && !d.madeAlone(o.ID)}
+		Node: o.Provider.Node, FromFile: o.Provider.FromFile && !d.madeAlone(o.ID)}
 	if l := o.Cache.Lifetime; l.OK {
 		v.CacheLifetime = l.V.String()
 	}
@@ -213,6 +214,7 @@ type Provider struct {
 	Location     string                 `json:"location,omitempty"`
 	AccessKeyID  string                 `json:"access_key_id,omitempty"`
 	AllowPrivate bool                   `json:"allow_private"`
+	Node         core.NodeID            `json:"node,omitempty"` // whose model server it is
 	Offers       []core.OfferID         `json:"offers"`
 	FromFile     bool                   `json:"from_file"`
 }
@@ -226,7 +228,7 @@ func (d *Desk) providers() []Provider {
 	var all []Provider
 	add := func(p *core.Provider) {
 		all = append(all, Provider{p.ID, p.Format, p.Dialect, p.BaseURL, p.APIKey, p.Headers, p.Owner, p.Region,
-			p.Project, p.Location, p.AccessKeyID, p.AllowPrivate,
+			p.Project, p.Location, p.AccessKeyID, p.AllowPrivate, p.Node,
 			append([]core.OfferID{}, offers[p.ID]...), p.FromFile})
 	}
 	for _, p := range f.file.Providers {
@@ -234,6 +236,14 @@ func (d *Desk) providers() []Provider {
 	}
 	for _, p := range f.made.providers {
 		add(p)
+	}
+	if d.Fleet != nil {
+		of, _ := d.Fleet.Offered()
+		for _, p := range of {
+			if n := f.made.nodes[p.Node]; n != nil && n.here() {
+				add(p)
+			}
+		}
 	}
 	slices.SortFunc(all, func(a, b Provider) int { return cmp.Compare(a.ID, b.ID) })
 	return all

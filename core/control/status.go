@@ -85,7 +85,10 @@ type Status struct {
 	// Probes are how Headway's own small calls stand.
 	Probes *gateway.Probing `json:"probes,omitempty"`
 	Keys   int              `json:"keys"`
-	File   string           `json:"file,omitempty"`
+	Nodes  map[string]int   `json:"nodes,omitempty"` // how many are in each state
+	// NodesListen is the address that nodes dial; absent: it is not open.
+	NodesListen string `json:"nodes_listen,omitempty"`
+	File        string `json:"file,omitempty"`
 }
 
 func (d *Desk) getStatus(*http.Request) (any, error) {
@@ -101,6 +104,15 @@ func (d *Desk) getStatus(*http.Request) (any, error) {
 	if d.Prober != nil {
 		probes := d.Prober.Standing()
 		s.Probes = &probes
+	}
+	for _, n := range d.nodes() {
+		if s.Nodes == nil {
+			s.Nodes = map[string]int{}
+		}
+		s.Nodes[n.State]++
+	}
+	if d.Gate != nil {
+		s.NodesListen = d.Gate.Address()
 	}
 	setup := d.Gateway.Setup()
 	for _, e := range setup.Catalogue.Entries() {
