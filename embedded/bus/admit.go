@@ -1,0 +1,382 @@
+package bus
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"headway/core"
+)
+
+// Who the edge's own connections are.
+const (
+	userEdge   = "edge"   // the bus
+	userEvents = "events" // is told of connections that end
+)
+
+// answerWithin is how long a node may take to answer what the edge asked it.
+const answerWithin = time.Minute
+
+// gate decides who may connect, and numbers the sessions of nodes.
+type gate struct {
+	Options
+	secret string          // of the edge's own connections
+	ready  chan struct{}   // closed when Open is through: nodes wait for it
+	over   chan struct{}   // closed by stop
+	done   chan struct{}   // closed when the goroutine that tells has ended; nil before run
+	limit  *limiter        // of what strangers can have logged
+	server *server.Server  // set before ready is closed, as the next three
+	system *server.Account // where the server tells of connections
+	events *nats.Conn      // hears of them
+	flush  func() error    // makes what Joined subscribed to be in force
+
+	mu       sync.Mutex
+	stopped  bool
+	sessions map[uint64]session // by the server's number of the connection
+	entering map[uint64]bool    // connections that are being checked; true: ended meanwhile
+	last     uint64             // the newest session's number
+	kicks    uint64             // how often Disconnect was called
+	queue    []notice           // what is to be told, in order
+	wake     chan struct{}
+}
+
+type session struct {
+	node   core.NodeID
+	number uint64
+}
+
+// notice is one call of Joined or Left.
+type notice struct {
+	session
+	left bool
+	told chan struct{} // closed when it was told; nil: nobody waits
+}
+
+func newGate(o Options) *gate {
+	return &gate{Options: o, secret: rand.Text(), ready: make(chan struct{}), over: make(chan struct{}), limit: &limiter{clock: o.Clock},
+		sessions: map[uint64]session{}, entering: map[uint64]bool{}, wake: make(chan struct{}, 1)}
+}
+
+// Check is asked by the server for each connection, on a goroutine of that
+// connection: what it waits for holds up nobody else.
+func (g *gate) Check(c server.ClientAuthentication) bool {
+	address := c.RemoteAddress()
+	if address == nil || c.Kind() != server.CLIENT {
+		return false // it has ended
+	}
+	if address.Network() == "pipe" {
+		return g.checkOwn(c)
+	}
+	if !g.checking(c.GetID()) {
+		g.warn("a connection to the bus was refused", "from", address.String(), "reason", "it came in already, and asks to come in again")
+		return false
+	}
+	node, told, err := g.checkNode(c)
+	g.mu.Lock()
+	delete(g.entering, c.GetID())
+	g.mu.Unlock()
+	switch {
+	case err == nil:
+		return g.begin(node, told)
+	case passing(err):
+		g.Log.Error("a node could not be admitted now", "from", address.String(), "reason", err, "cause", cause(err))
+		_ = g.server.DisconnectClientByID(c.GetID()) // without the word that it is refused: it comes again
+	default:
+		g.warn("a connection to the bus was refused", "from", address.String(), "reason", short(err.Error()))
+	}
+	return false
+}
+
+// checking notes that a connection asks to come in; false: it is a session.
+func (g *gate) checking(cid uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, ok := g.sessions[cid]; ok {
+		return false
+	}
+	g.entering[cid] = false
+	return true
+}
+
+// checkOwn admits the edge's own connections.
+func (g *gate) checkOwn(c server.ClientAuthentication) bool {
+	o := c.GetOpts()
+	if subtle.ConstantTimeCompare([]byte(o.Password), []byte(g.secret)) != 1 {
+		return false
+	}
+	u := &server.User{Username: o.Username}
+	if o.Username == userEvents {
+		u.Account = g.system
+	}
+	c.RegisterUser(u)
+	return true
+}
+
+// checkNode tells which node a connection is of, and makes it a session; told is
+// closed once Joined has been.
+func (g *gate) checkNode(c server.ClientAuthentication) (core.NodeID, <-chan struct{}, error) {
+	select {
+	case <-g.ready:
+	case <-g.over:
+		return "", nil, errClosing()
+	}
+	o := c.GetOpts()
+	if c.GetTLSConnectionState() == nil {
+		return "", nil, errors.New("it does not speak TLS")
+	}
+	if err := signed(o.Nkey, o.Sig, c.GetNonce()); err != nil {
+		return "", nil, err
+	}
+	for {
+		g.mu.Lock()
+		kicks := g.kicks
+		g.mu.Unlock()
+		node, err := g.Admit(o.Nkey, o.Token)
+		if err != nil {
+			return "", nil, err
+		}
+		if !validName(node) {
+			return "", nil, core.Errorf(core.Internal, "%q is no name of a node", short(string(node)))
+		}
+		c.RegisterUser(&server.User{Username: string(node), Permissions: permissions(node)})
+		if told, err := g.enter(c.GetID(), node, kicks); told != nil || err != nil {
+			return node, told, err
+		}
+	}
+}
+
+// enter makes a connection a session. nil, nil: a node was disconnected since kicks,
+// perhaps this one, so that its key may be void.
+func (g *gate) enter(cid uint64, node core.NodeID, kicks uint64) (<-chan struct{}, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.stopped:
+		return nil, errClosing()
+	case g.entering[cid]:
+		return nil, core.Errorf(core.Unavailable, "node %s went away while it was admitted", node)
+	case kicks != g.kicks:
+		return nil, nil
+	}
+	g.last++
+	s := session{node, g.last}
+	g.sessions[cid] = s
+	told := make(chan struct{})
+	g.tell(notice{session: s, told: told})
+	return told, nil
+}
+
+func errClosing() error { return core.Errorf(core.Unavailable, "the bus is closing") }
+
+// passing tells whether an error of Admit says nothing of the node.
+func passing(err error) bool {
+	var e *core.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Kind {
+	case core.Unavailable, core.Internal, core.Timeout, core.Busy, core.Canceled:
+		return true
+	}
+	return false
+}
+
+// signed tells whether the holder of an NKey signed the nonce.
+func signed(public, signature string, nonce []byte) error {
+	if public == "" {
+		return errors.New("it has no key")
+	}
+	if !nkeys.IsValidPublicUserKey(public) {
+		return errors.New("its key is not of a user")
+	}
+	key, err := nkeys.FromPublicKey(public)
+	if err != nil {
+		return errors.New("its key is malformed")
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(signature)
+	if err != nil {
+		return errors.New("its signature is malformed")
+	}
+	if len(nonce) == 0 || key.Verify(nonce, raw) != nil {
+		return errors.New("it did not sign with its key")
+	}
+	return nil
+}
+
+// begin waits until Joined was told and what it subscribed to is in force, so that
+// nothing of the session is missed.
+func (g *gate) begin(node core.NodeID, told <-chan struct{}) bool {
+	select {
+	case <-told:
+	case <-g.over:
+		return false
+	}
+	if err := g.flush(); err != nil {
+		g.Log.Warn("a node begins before the edge listens to it", "node", node, "reason", err)
+	}
+	return true
+}
+
+// permissions are what FLEET.md §1 lets a node do.
+func permissions(node core.NodeID) *server.Permissions {
+	return &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: []string{nodePrefix + string(node) + ".>"}},
+		Subscribe: &server.SubjectPermission{Allow: []string{jobPrefix + string(node) + ".>"}},
+		Response:  &server.ResponsePermission{MaxMsgs: 1, Expires: answerWithin},
+	}
+}
+
+// ended hears from the server that a connection has ended, of whomever.
+func (g *gate) ended(m *nats.Msg) {
+	var event struct {
+		Client struct {
+			ID uint64 `json:"id"`
+		} `json:"client"`
+	}
+	if json.Unmarshal(m.Data, &event) == nil {
+		g.end(event.Client.ID)
+	}
+}
+
+// end ends the session of a connection, where it is one.
+func (g *gate) end(cid uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s, ok := g.sessions[cid]; ok {
+		delete(g.sessions, cid)
+		g.tell(notice{session: s, left: true})
+	} else if _, ok := g.entering[cid]; ok {
+		g.entering[cid] = true
+	}
+}
+
+// sweep ends the sessions whose connections have ended untold.
+func (g *gate) sweep() {
+	g.mu.Lock()
+	var all []uint64
+	for cid := range g.sessions {
+		all = append(all, cid)
+	}
+	g.mu.Unlock()
+	for _, cid := range all {
+		if g.server.GetClient(cid) == nil {
+			g.end(cid)
+		}
+	}
+}
+
+// tell queues a notice; the mutex is held.
+func (g *gate) tell(n notice) {
+	g.queue = append(g.queue, n)
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run starts the goroutine that calls Joined and Left, until finish.
+func (g *gate) run() {
+	g.done = make(chan struct{})
+	go func() {
+		defer close(g.done)
+		for {
+			g.mu.Lock()
+			queue, over := g.queue, g.stopped && len(g.sessions) == 0
+			g.queue = nil
+			g.mu.Unlock()
+			for _, n := range queue {
+				if n.left {
+					g.Left(n.node, n.number)
+				} else {
+					g.Joined(n.node, n.number)
+					close(n.told)
+				}
+			}
+			if over && len(queue) == 0 {
+				return
+			}
+			if len(queue) == 0 {
+				<-g.wake
+			}
+		}
+	}()
+}
+
+// kick gives the connections of a node, and has those asked for again that are being
+// admitted.
+func (g *gate) kick(node core.NodeID) (cids []uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.kicks++
+	for cid, s := range g.sessions {
+		if s.node == node {
+			cids = append(cids, cid)
+		}
+	}
+	return cids
+}
+
+// nodeOf is whose a connection is; "" where that is not known.
+func (g *gate) nodeOf(cid uint64) core.NodeID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sessions[cid].node
+}
+
+// stop lets nobody in any more.
+func (g *gate) stop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.stopped {
+		g.stopped = true
+		close(g.over)
+	}
+}
+
+// finish tells that the sessions that are left have ended, and waits until all has
+// been told, or late.
+func (g *gate) finish(late <-chan time.Time) {
+	g.mu.Lock()
+	var rest []session
+	for _, s := range g.sessions {
+		rest = append(rest, s)
+	}
+	slices.SortFunc(rest, func(a, b session) int { return cmp.Compare(a.number, b.number) })
+	clear(g.sessions)
+	for _, s := range rest {
+		g.tell(notice{session: s, left: true})
+	}
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+	g.mu.Unlock()
+	if g.done == nil {
+		return // Open did not get that far
+	}
+	select {
+	case <-g.done:
+	case <-late:
+	}
+}
+
+// warn is a log line that strangers can cause.
+func (g *gate) warn(msg string, args ...any) { g.limit.warn(g.Log, msg, args...) }
+
+// dial makes one of the edge's own connections, in the process. It is made again
+// should it end; what is published meanwhile is an error, not kept.
+func (g *gate) dial(user string, more ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect("", append([]nats.Option{nats.InProcessServer(g.server), nats.UserInfo(user, g.secret), nats.Name(user),
+		nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1),
+		nats.Timeout(connectWithin), nats.PingInterval(0), nats.SkipSubjectValidation()}, more...)...)
+}
