@@ -70,6 +70,8 @@ type rig struct {
 	desk     *control.Desk
 	stop     func()
 	onWrite  func() error // what a write into the vault says before it is made
+	fleet    *fleet
+	gate     *gate
 }
 
 // vault is the rig's store, whose Write can be made to fail.
@@ -98,7 +100,7 @@ func newRig(t *testing.T) *rig {
 	up := httptest.NewServer(provider.Handler(time.Now))
 	t.Cleanup(up.Close)
 	dir := t.TempDir()
-	r := &rig{t: t, dir: dir, path: filepath.Join(dir, "headway.yaml"), upstream: up.URL}
+	r := &rig{t: t, dir: dir, path: filepath.Join(dir, "headway.yaml"), upstream: up.URL, fleet: &fleet{}, gate: &gate{}}
 	r.write(file)
 	r.start()
 	t.Cleanup(func() { r.stop() })
@@ -168,7 +170,8 @@ func (r *rig) open() error {
 	r.gateway = gateway.New(gateway.Parts{Clock: r.clock, Log: log, Adapters: adapters.All(), Keys: keys, Book: r.store, Board: board, Estimator: estimator, Accounts: accounts,
 		Scripts: r.scripts, Dialer: transports, Metrics: gateway.NewMetrics()})
 	r.desk, err = control.NewDesk(control.Parts{Clock: r.clock, Log: log, Gateway: r.gateway, Keys: keys, Pepper: &secrets.Pepper,
-		AdminToken: core.NewSecret(adminToken), Vault: vault{r.store, r}, Book: r.store, Board: board, Accounts: accounts, Scripts: r.scripts, Parse: command.Parsers(r.path), Version: "test"})
+		AdminToken: core.NewSecret(adminToken), Vault: vault{r.store, r}, Book: r.store, Board: board, Accounts: accounts, Scripts: r.scripts,
+		Fleet: r.fleet, Gate: r.gate, Parse: command.Parsers(r.path), Version: "test"})
 	if err != nil {
 		return err
 	}
