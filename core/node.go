@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // NodeReport is what a node says of itself when it comes and whenever it changes:
 // what it serves, at what price. Everything in it is a claim, checked by the edge.
@@ -55,6 +58,69 @@ func (t *NodeTiming) Waited() bool { return t != nil && t.SlotWait.V > 0 }
 // NodeTimingTrailer is the trailer in which the round trip of a node's call brings
 // a NodeTiming as JSON. It is there once the body was read to its end or closed.
 const NodeTimingTrailer = "Headway-Node-Timing"
+
+// longestFigure bounds a node's figure in ms: no call takes a month.
+const longestFigure = 30 * 24 * 3600 * 1000
+
+// Sound is the same without the figures that cannot be: a node may send anything.
+func (t NodeTiming) Sound() NodeTiming {
+	for _, f := range [...]*Opt[float64]{&t.Queued, &t.SlotWait, &t.UpstreamHeaders, &t.FirstToken, &t.Prompt, &t.PromptTPS, &t.Decode, &t.DecodeTPS, &t.Service} {
+		if f.OK = f.OK && f.V >= 0 && f.V <= longestFigure; !f.OK {
+			f.V = 0
+		}
+		f.V = Micro(f.V)
+	}
+	if t.FiguresFrom != "server" && t.FiguresFrom != "stream" {
+		t.FiguresFrom = ""
+	}
+	return t
+}
+
+// Dispatch is what a node is told of an attempt beside its request. The gateway puts
+// it into the request's context.
+type Dispatch struct {
+	Call      CallID
+	Attempt   int // 1 is the first
+	Model     Model
+	Operation Operation
+	Streamed  bool
+	Admission time.Duration // how long the edge had the call before it sent this attempt; set before the round trip
+}
+
+type dispatchKey struct{}
+
+// Into gives a context that has the dispatch.
+func (d *Dispatch) Into(ctx context.Context) context.Context {
+	return context.WithValue(ctx, dispatchKey{}, d)
+}
+
+// DispatchOf is the dispatch of a context; nil: it has none.
+func DispatchOf(ctx context.Context) *Dispatch {
+	d, _ := ctx.Value(dispatchKey{}).(*Dispatch)
+	return d
+}
+
+// NodeError is why the round trip of a node's call failed. Its words are also those
+// of an attempt's record: these, or the ones that a provider's connection has
+// (refused, dns, tls, connect).
+type NodeError struct {
+	Word       string
+	RetryAfter Opt[time.Duration] // of NodeBusy
+}
+
+// The words of a NodeError.
+const (
+	NodeGone     = "node_lost"     // its session ended, or it has fallen silent
+	NodeBusy     = "node_busy"     // no slot is free and its queue is full
+	NodeStopping = "node_stopping" //
+	NodeRefused  = "node_refused"  // it does not know the upstream, or could not read the call
+	NodeGap      = "node_gap"      // a message of the answer was lost on the way
+	NodeFault    = "node_fault"    // it broke the protocol
+	NodeTooSlow  = "node_too_slow" // it gave up as the answer was not taken
+)
+
+// Error is the word.
+func (e *NodeError) Error() string { return e.Word }
 
 // NodeCall is what a node kept of a call whose end the edge did not take: it was
 // away, or the call was cut off. It is handed over once.

@@ -130,6 +130,7 @@ type Connection struct {
 // Attempt is one try of a call at one offer.
 type Attempt struct {
 	Offer   OfferID `json:"offer"`
+	Node    NodeID  `json:"node,omitempty"`   // whose offer it is
 	Status  int     `json:"status,omitempty"` // the upstream's; 0: none came
 	Error   string  `json:"error,omitempty"`  // a word of ours, never the upstream's text
 	Outcome Outcome `json:"outcome"`

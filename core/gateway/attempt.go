@@ -32,9 +32,10 @@ type try struct {
 	texts    int64
 	arrivals int64
 
-	next       bool // nothing was sent, another offer may answer
-	busy       bool // the upstream asked for fewer calls
-	tooLong    bool // the prompt was too long for this offer
+	next       bool             // nothing was sent, another offer may answer
+	node       *core.NodeTiming // a node's own figures; nil: it gave none
+	busy       bool             // the upstream asked for fewer calls
+	tooLong    bool             // the prompt was too long for this offer
 	retryAfter core.Opt[time.Duration]
 	err        *core.Error // what the client is owed, if nothing else answers
 	pass       *passed     // the upstream's own answer, to go back as it is
@@ -62,7 +63,7 @@ func (c *call) attempt(pick *market.Pick, req *request, release func(), more boo
 	defer req.cancel(nil)
 	t = &try{pick: pick, inFlight: pick.Entry.State.InFlight() - 1, line: core.Timeline{T0: c.t0}, conn: req.conn,
 		foreign: req.foreign, dropped: req.dropped}
-	t.Offer = pick.Offer.ID
+	t.Offer, t.Node = pick.Offer.ID, pick.Offer.Provider.Node
 	defer func() {
 		if v := recover(); v != nil {
 			c.crashed(t, v)
@@ -80,6 +81,9 @@ func (c *call) attempt(pick *market.Pick, req *request, release func(), more boo
 	}
 
 	t.line.T1 = g.Clock()
+	if req.node != nil {
+		req.node.Admission = t.line.T1.Sub(c.t0)
+	}
 	limit, cause := lim.HeaderTimeout, relay.ErrHeaders
 	first := c.firstOutputLimit(pick, more)
 	if first > 0 && first < limit {
@@ -97,7 +101,13 @@ func (c *call) attempt(pick *market.Pick, req *request, release func(), more boo
 		t.line.T6 = g.Clock()
 		return c.broke(ctx, t, err)
 	}
-	defer resp.Body.Close()
+	body := resp.Body
+	defer func() {
+		_ = body.Close()
+		if t.Node != "" { // the figures come behind the answer
+			t.node = nodeTiming(resp.Trailer)
+		}
+	}()
 	t.line.T2 = g.Clock()
 	t.Status = resp.StatusCode
 	if first > 0 {
@@ -114,7 +124,6 @@ func (c *call) attempt(pick *market.Pick, req *request, release func(), more boo
 		return c.refusedBy(ctx, t, resp, reader)
 	}
 	watch.Idle(t.line.T2, lim.StreamIdle)
-	body := resp.Body
 	if err := decode(resp); err != nil {
 		t.line.T6 = g.Clock()
 		if context.Cause(ctx) != nil {
@@ -252,7 +261,7 @@ func (c *call) ended(ctx context.Context, t *try, end relay.End, sink *sink) *tr
 	if end.Outcome == core.ClientGone && stopping(ctx) {
 		end.Outcome, end.Err = core.Failed, ErrStopping
 	}
-	t = c.failed(t, streamVerdict(end, t.result.Err), end.Err)
+	t = c.failed(t, streamVerdict(t, end), end.Err)
 	t.Outcome = end.Outcome
 	if gone := t.Outcome == core.ClientGone || t.Outcome == core.ClientStalled; gone || end.Sent {
 		t.next = false
@@ -278,7 +287,7 @@ func (c *call) broke(ctx context.Context, t *try, err error) *try {
 	case cause != nil:
 		t.Outcome, t.Error = core.ClientGone, "client_gone"
 	default:
-		t = c.failed(t, verdict{word: brokenWord(err), counts: !ownLimit(err), next: true}, err)
+		t = c.failed(t, brokenVerdict(t, err), err)
 	}
 	return t
 }
@@ -390,6 +399,20 @@ func (v verdict) say(t *try) string {
 		return "the prompt is too long for it"
 	case "stopping":
 		return "the server is stopping"
+	case core.NodeGone:
+		return "its machine is gone or does not answer"
+	case core.NodeBusy:
+		return "its machine has no free slot, and no more calls may wait there"
+	case core.NodeStopping:
+		return "its machine is stopping"
+	case core.NodeRefused:
+		return "its machine does not take the call"
+	case core.NodeGap:
+		return "a part of the answer was lost on the way from its machine"
+	case core.NodeFault:
+		return "its machine broke the protocol"
+	case core.NodeTooSlow:
+		return "its machine gave up, as the answer was not taken in time"
 	}
 	if v.why != "" {
 		return "the call could not be made: " + v.why

@@ -89,7 +89,9 @@ func classify(status int, e core.UpstreamError) verdict {
 }
 
 // streamVerdict says what the end of a stream means.
-func streamVerdict(end relay.End, told *core.UpstreamError) verdict {
+func streamVerdict(t *try, end relay.End) verdict {
+	told := t.result.Err
+	node := (*core.NodeError)(nil)
 	switch {
 	case end.Outcome == core.ClientGone || end.Outcome == core.ClientStalled:
 		return verdict{word: string(end.Outcome)}
@@ -103,6 +105,8 @@ func streamVerdict(end relay.End, told *core.UpstreamError) verdict {
 		return verdict{word: "no_output", next: true, counts: true}
 	case errors.Is(end.Err, relay.ErrBroken):
 		return verdict{word: "bad_answer", next: true, counts: true}
+	case errors.As(end.Err, &node):
+		return nodeVerdict(t, node)
 	case errors.Is(end.Err, relay.ErrCut):
 		return verdict{word: "cut", counts: true}
 	case told != nil:
@@ -121,6 +125,32 @@ func streamVerdict(end relay.End, told *core.UpstreamError) verdict {
 		return v
 	}
 	return verdict{word: "connect", next: true, counts: true}
+}
+
+// brokenVerdict says what it means that a round trip got no answer.
+func brokenVerdict(t *try, err error) verdict {
+	if node := (*core.NodeError)(nil); errors.As(err, &node) {
+		return nodeVerdict(t, node)
+	}
+	return verdict{word: brokenWord(err), counts: !ownLimit(err), next: true}
+}
+
+// busyNode is when a node that has no room is asked again, where it says nothing.
+const busyNode = time.Second
+
+// nodeVerdict says what the failure of a node's round trip means. One that has no
+// room, or says that it is stopping, does what it should: nothing is counted, and it
+// stays in the running.
+func nodeVerdict(t *try, e *core.NodeError) verdict {
+	v := verdict{word: e.Word, next: true, counts: true}
+	switch e.Word {
+	case core.NodeBusy:
+		v.counts, v.kind = false, core.Busy
+		t.retryAfter = core.Some(e.RetryAfter.Or(busyNode))
+	case core.NodeStopping, core.NodeTooSlow:
+		v.counts = false
+	}
+	return v
 }
 
 // brokenWord says, in a word of ours, why a round trip got no answer: the

@@ -89,6 +89,45 @@ func (m *Metrics) WatchScripts(list core.ScriptList) {
 		inForce:   desc("headway_script_in_force", "1 while the script is asked to rank, 0 while it was refused or is set aside.")})
 }
 
+// WatchNodes adds the gauges of nodes; list gives them as they stand.
+func (m *Metrics) WatchNodes(list func() []core.NodeStatus) {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("headway_node_"+name, help, []string{"node"}, nil)
+	}
+	m.registry.MustRegister(&nodes{list: list, up: desc("up", "1 while the node is connected and its offers can be called."),
+		slots:  desc("slots", "Calls that its model servers work on at once."),
+		inUse:  desc("slots_in_use", "Slots that are taken, by whomever."),
+		queue:  desc("queue", "Calls that wait there for a slot."),
+		flight: desc("in_flight", "Calls that are there, those that wait among them.")})
+}
+
+// nodes reads how the nodes stand when it is asked.
+type nodes struct {
+	list                            func() []core.NodeStatus
+	up, slots, inUse, queue, flight *prometheus.Desc
+}
+
+func (n *nodes) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range [...]*prometheus.Desc{n.up, n.slots, n.inUse, n.queue, n.flight} {
+		ch <- d
+	}
+}
+
+func (n *nodes) Collect(ch chan<- prometheus.Metric) {
+	for _, st := range n.list() {
+		up := int64(0)
+		if st.State == core.NodeUp {
+			up = 1
+		}
+		for _, g := range [...]struct {
+			of *prometheus.Desc
+			is int64
+		}{{n.up, up}, {n.slots, st.Slots}, {n.inUse, st.SlotsInUse}, {n.queue, st.Queue}, {n.flight, st.InFlight}} {
+			ch <- prometheus.MustNewConstMetric(g.of, prometheus.GaugeValue, float64(g.is), string(st.Name))
+		}
+	}
+}
+
 // scripts reads the state of the scripts when it is asked.
 type scripts struct {
 	list                         core.ScriptList
@@ -137,11 +176,11 @@ func (b *breakers) Collect(ch chan<- prometheus.Metric) {
 
 func (m *Metrics) refused(reason string) { m.refusedCalls.WithLabelValues(reason).Inc() }
 
-func (m *Metrics) offer(o *core.Offer, node core.NodeID) *offerMetrics {
+func (m *Metrics) offer(o *core.Offer) *offerMetrics {
 	if v, ok := m.offers.Load(o.ID); ok {
 		return v.(*offerMetrics)
 	}
-	l := prometheus.Labels{"model": string(o.Model), "provider": string(o.Provider.ID), "node": string(node)}
+	l := prometheus.Labels{"model": string(o.Model), "provider": string(o.Provider.ID), "node": string(o.Provider.Node)}
 	tokens := m.tokens.MustCurryWith(l)
 	by := func(c *prometheus.CounterVec) map[core.Outcome]prometheus.Counter {
 		of, counters := c.MustCurryWith(l), map[core.Outcome]prometheus.Counter{}
@@ -160,9 +199,9 @@ func (m *Metrics) offer(o *core.Offer, node core.NodeID) *offerMetrics {
 // observe counts a call by its receipt, and each attempt at its own offer.
 func (m *Metrics) observe(r *core.Receipt, tries []*try) {
 	for i := range tries {
-		m.offer(tries[i].pick.Offer, r.Node).attempts[tries[i].Outcome].Inc()
+		m.offer(tries[i].pick.Offer).attempts[tries[i].Outcome].Inc()
 	}
-	o := m.offer(tries[len(tries)-1].pick.Offer, r.Node)
+	o := m.offer(tries[len(tries)-1].pick.Offer)
 	o.calls[r.Outcome].Inc()
 	see := func(into prometheus.Observer, v core.Opt[float64], unit float64) {
 		if v.OK {

@@ -27,9 +27,10 @@ func (c *call) receipt() *core.Receipt {
 			Timing:   measure.Figures(line, t.result, t.streamed, int(t.arrivals)),
 			Decision: c.choice.Decision(), PredictedWait: predictedWait(t), ActualWait: actualWait(t),
 			InFlight: core.Some(max(t.inFlight, 0)), Region: offer.Provider.Region, TraceID: c.facts.trace, Group: c.facts.group,
-			PromptBytes: c.job.PromptBytes,
+			PromptBytes: c.job.PromptBytes, NodeTiming: t.node,
 		},
 	}
+	r.Node = t.Node
 	c.reading.Describe(&r.Annex)
 	if c.key != nil {
 		r.Key, r.Owner = c.key.ID, c.key.Owner
@@ -49,7 +50,7 @@ func (c *call) receipt() *core.Receipt {
 		r.Attempts[i] = c.tries[i].record(c)
 	}
 	if r.Kind == core.KindTest {
-		r.Timing = core.Timing{}
+		r.Timing, r.NodeTiming = core.Timing{}, nil
 	}
 	return r
 }

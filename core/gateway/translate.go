@@ -21,9 +21,10 @@ type request struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	conn    *connection
-	foreign bool     // the provider speaks another format than the client
-	dropped []string // the client's fields that it does not get
-	err     error    // it could not be made, for what the provider's settings are
+	foreign bool           // the provider speaks another format than the client
+	dropped []string       // the client's fields that it does not get
+	node    *core.Dispatch // what a node is told beside; nil: the provider is none
+	err     error          // it could not be made, for what the provider's settings are
 }
 
 // prepare makes the request for an offer. The error is Invalid: what the client
@@ -48,7 +49,14 @@ func (c *call) prepare(pick *market.Pick) (*request, error) {
 		head, r.dropped = c.foreignHead()
 	}
 	var left []string
-	r.Request, left, r.err = r.side.Build(r.conn.trace(r.ctx), job, content, head, pick.Offer)
+	ctx := r.ctx
+	if pick.Offer.Provider.Node != "" {
+		r.node = &core.Dispatch{Call: c.id, Attempt: len(c.tries) + 1, Model: pick.Offer.Model, Operation: c.job.Operation, Streamed: c.job.Streamed}
+		ctx, r.conn = r.node.Into(ctx), nil // it has no connection of its own
+	} else {
+		ctx = r.conn.trace(ctx)
+	}
+	r.Request, left, r.err = r.side.Build(ctx, job, content, head, pick.Offer)
 	r.dropped = append(r.dropped, left...)
 	if e := (*core.Error)(nil); errors.As(r.err, &e) && e.Kind == core.Invalid {
 		r.cancel(nil)

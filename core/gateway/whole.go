@@ -64,7 +64,7 @@ func (c *call) whole(ctx context.Context, t *try, resp *http.Response, reader co
 	if err != nil {
 		v := verdict{word: "bad_answer", counts: true, next: true}
 		if t.result.Err != nil {
-			v = streamVerdict(relay.End{Outcome: core.Failed}, t.result.Err)
+			v = streamVerdict(t, relay.End{Outcome: core.Failed})
 		}
 		return c.failed(t, v, err)
 	}

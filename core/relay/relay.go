@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -431,6 +432,8 @@ func (p *Pump) end(ctx context.Context, err error) End {
 		return End{Outcome: core.Failed, Err: err}
 	case p.output && err == ErrEventTooLarge:
 		return End{Outcome: core.Truncated, Err: err}
+	case p.output && err != io.EOF:
+		return End{Outcome: core.Truncated, Err: fmt.Errorf("%w: %w", ErrCut, err)}
 	case p.output:
 		return End{Outcome: core.Truncated, Err: ErrCut}
 	}
