@@ -160,7 +160,7 @@ func (e *Edge) work(ctx context.Context) {
 // Joined says that a node's session has begun, and that sessions of it before this
 // one count no more; owner is whose machine it is. It does not wait.
 func (e *Edge) Joined(node core.NodeID, session uint64, owner string) {
-	s := newSession(e, node, session)
+	s := newEdgeSession(e, node, session)
 	e.mu.Lock()
 	n := e.nodes[node]
 	if n == nil {

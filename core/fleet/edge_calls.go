@@ -47,7 +47,7 @@ func (s *edgeSession) onCalls(_, reply string, data []byte) {
 	var named []string
 	for i := range list {
 		c := &list[i]
-		id := callName(c.Call, c.Attempt)
+		id := toldName(c.Call, c.Attempt)
 		keep, done := e.judge(s.name, c)
 		switch {
 		case keep:
@@ -68,7 +68,7 @@ func (s *edgeSession) onCalls(_, reply string, data []byte) {
 	s.say(reply, k)
 }
 
-func callName(id core.CallID, attempt int) string { return string(id) + "." + strconv.Itoa(attempt) }
+func toldName(id core.CallID, attempt int) string { return string(id) + "." + strconv.Itoa(attempt) }
 
 // judge decides on one call that a node tells of, and mends it: keep it, or be done
 // with it; neither: its receipt is still to come.
@@ -116,7 +116,7 @@ func ownProvider(node core.NodeID, p core.ProviderID) bool {
 // soundUsage is a usage without counts that cannot be.
 func soundUsage(u core.Usage) core.Usage {
 	for _, n := range [...]*core.Opt[int64]{&u.UncachedInput, &u.CacheRead, &u.CacheWrite, &u.CacheWrite1h, &u.Output, &u.Reasoning} {
-		if n.V < 0 || n.V > mostContext {
+		if n.V < 0 || n.V > reportTokens {
 			*n = core.Opt[int64]{}
 		}
 	}

@@ -14,13 +14,13 @@ import (
 
 // What one report may hold.
 const (
-	mostSlots     = 10_000 // of an upstream, and calls that wait for one
-	mostUpstreams = 64
-	mostModels    = 1_000 // in all
-	mostNames     = 32    // aliases or labels of a model
-	longestName   = 256   // bytes of a model's name, a label, a version
-	mostCost      = core.Rate(core.USD)
-	mostContext   = 1 << 40 // tokens
+	reportSlots     = 10_000 // of an upstream, and calls that wait for one
+	reportUpstreams = 64
+	reportModels    = 1_000 // in all
+	reportNames     = 32    // aliases or labels of a model
+	reportName   = 256   // bytes of a model's name, a label, a version
+	reportCost      = core.Rate(core.USD)
+	reportTokens   = 1 << 40 // tokens
 )
 
 // readReport reads what a node says of itself, and refuses what no node may say. The
@@ -31,10 +31,10 @@ func readReport(data []byte) (*core.NodeReport, error) {
 		return nil, refusedReport("it is not the JSON of a report")
 	}
 	if !isName(r.Version, true) {
-		return nil, refusedReport("version: at most %d printable bytes", longestName)
+		return nil, refusedReport("version: at most %d printable bytes", reportName)
 	}
-	if len(r.Upstreams) > mostUpstreams {
-		return nil, refusedReport("there are more than %d upstreams", mostUpstreams)
+	if len(r.Upstreams) > reportUpstreams {
+		return nil, refusedReport("there are more than %d upstreams", reportUpstreams)
 	}
 	models, names := 0, map[string]bool{}
 	for i := range r.Upstreams {
@@ -46,8 +46,8 @@ func readReport(data []byte) (*core.NodeReport, error) {
 			return nil, refusedReport("upstream %q is there twice", u.Name)
 		}
 		names[u.Name] = true
-		if models += len(u.Models); models > mostModels {
-			return nil, refusedReport("there are more than %d models", mostModels)
+		if models += len(u.Models); models > reportModels {
+			return nil, refusedReport("there are more than %d models", reportModels)
 		}
 		if err := checkUpstream(u); err != nil {
 			return nil, err
@@ -60,18 +60,18 @@ func checkUpstream(u *core.NodeUpstream) error {
 	switch {
 	case u.Format != core.FormatLlamaCpp && u.Format != core.FormatOllama && u.Format != core.FormatOpenAI:
 		return refusedReport("upstream %q: its format is none of llamacpp, ollama, openai", u.Name)
-	case u.Slots < 1 || u.Slots > mostSlots:
-		return refusedReport("upstream %q: slots are 1 to %d", u.Name, mostSlots)
-	case u.Queue < 0 || u.Queue > mostSlots:
-		return refusedReport("upstream %q: its queue is 0 to %d", u.Name, mostSlots)
+	case u.Slots < 1 || u.Slots > reportSlots:
+		return refusedReport("upstream %q: slots are 1 to %d", u.Name, reportSlots)
+	case u.Queue < 0 || u.Queue > reportSlots:
+		return refusedReport("upstream %q: its queue is 0 to %d", u.Name, reportSlots)
 	case !isName(u.Server, true):
-		return refusedReport("upstream %q: server: at most %d printable bytes", u.Name, longestName)
+		return refusedReport("upstream %q: server: at most %d printable bytes", u.Name, reportName)
 	}
 	models := map[core.Model]bool{}
 	for i := range u.Models {
 		m := &u.Models[i]
 		if !isName(string(m.Model), false) || !isName(m.Upstream, false) {
-			return refusedReport("upstream %q: a model's name has 1 to %d printable bytes", u.Name, longestName)
+			return refusedReport("upstream %q: a model's name has 1 to %d printable bytes", u.Name, reportName)
 		}
 		if models[m.Model] {
 			return refusedReport("upstream %q: model %q is there twice", u.Name, m.Model)
@@ -85,17 +85,17 @@ func checkUpstream(u *core.NodeUpstream) error {
 }
 
 func checkModel(m *core.NodeModel) error {
-	if len(m.Aliases) > mostNames || len(m.Labels) > mostNames {
-		return fmt.Errorf("it has more than %d aliases or labels", mostNames)
+	if len(m.Aliases) > reportNames || len(m.Labels) > reportNames {
+		return fmt.Errorf("it has more than %d aliases or labels", reportNames)
 	}
 	for _, a := range m.Aliases {
 		if !isName(string(a), false) {
-			return fmt.Errorf("an alias has 1 to %d printable bytes", longestName)
+			return fmt.Errorf("an alias has 1 to %d printable bytes", reportName)
 		}
 	}
 	for name, v := range m.Labels {
 		if !isName(name, false) || !isName(v, true) {
-			return fmt.Errorf("a label has at most %d printable bytes", longestName)
+			return fmt.Errorf("a label has at most %d printable bytes", reportName)
 		}
 	}
 	rates := []core.Rates{m.Price.Rates}
@@ -107,13 +107,13 @@ func checkModel(m *core.NodeModel) error {
 	}
 	for _, r := range rates {
 		for _, rate := range [...]core.Rate{r.Input, r.Output, r.CacheRead.V, r.CacheWrite.V, r.CacheWrite1h.V} {
-			if rate < 0 || rate > mostCost {
+			if rate < 0 || rate > reportCost {
 				return fmt.Errorf("its price is out of range")
 			}
 		}
 	}
 	for _, limit := range [...]core.Opt[int64]{m.Limits.Context, m.Limits.MaxOutput} {
-		if limit.OK && (limit.V < 1 || limit.V > mostContext) {
+		if limit.OK && (limit.V < 1 || limit.V > reportTokens) {
 			return fmt.Errorf("its limits are out of range")
 		}
 	}
@@ -129,7 +129,7 @@ func refusedReport(format string, args ...any) error {
 
 // isName tells whether a text may be shown and kept as a name.
 func isName(s string, empty bool) bool {
-	return (s != "" || empty) && len(s) <= longestName && utf8.ValidString(s) &&
+	return (s != "" || empty) && len(s) <= reportName && utf8.ValidString(s) &&
 		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 

@@ -39,7 +39,7 @@ type edgeSession struct {
 	subs    []core.Subscription
 }
 
-func newSession(e *Edge, node core.NodeID, id uint64) *edgeSession {
+func newEdgeSession(e *Edge, node core.NodeID, id uint64) *edgeSession {
 	now := e.Clock()
 	return &edgeSession{edge: e, name: node, id: id, began: now, last: now, jobs: subject(subjectJobs, node), beats: subject(subjectEdgeBeat, node),
 		streams: map[uint64]*stream{}}
