@@ -103,30 +103,36 @@ func actualWait(t *try) core.Opt[float64] {
 }
 
 // usage fills in the counts and the charge: what the provider reported, and an
-// estimate for what it left out of an answer that was given (SPEC §11).
+// estimate for what it left out of an answer that was given, or that it may have
+// worked on unheard (SPEC §11).
 func (c *call) usage(r *core.Receipt, t *try) {
 	if c.job.Operation == core.OpCountTokens {
 		r.Charge = core.Some(core.Money(0))
 		return
 	}
-	answered := t.Outcome == core.Settled || !t.line.T4.IsZero()
-	// A caller that leaves does not take the prompt back: the provider has it.
-	gone := t.Outcome == core.ClientGone || t.Outcome == core.ClientStalled
 	u := t.result.Usage
+	// A caller that leaves does not take the answer back.
+	left := t.Outcome == core.ClientGone || t.Outcome == core.ClientStalled
+	answered := t.Outcome == core.Settled || !t.line.T4.IsZero() || left && t.result.OutputBytes > 0
+	unheard := !answered && t.unheard()
 	estimated := false
-	if (answered || gone) && u.Input() == 0 && c.job.PromptBytes > 0 {
+	if (answered || unheard) && u.Input() == 0 && c.job.PromptBytes > 0 {
 		u.UncachedInput = core.Some(c.reading.Prompt(r.Model))
 		estimated = true
 	}
-	if answered {
-		seen := estimate.Tokens(t.result.OutputBytes)
-		if c.job.Operation.Generates() && (!u.Output.OK || (u.Output.V == 0 || t.result.Opening) && seen > u.Output.V) {
-			u.Output = core.Some(seen)
+	if (answered || unheard) && c.job.Operation.Generates() {
+		written := estimate.Tokens(t.result.OutputBytes)
+		if unheard {
+			written = c.unheardOutput(t)
+		}
+		toldAll := u.Output.V > 0 && !t.result.Opening
+		if !toldAll && (written > u.Output.V || answered && !u.Output.OK) {
+			u.Output = core.Some(written)
 			estimated = true
 		}
 	}
 	switch {
-	case !t.result.Reported && !answered && !gone:
+	case !t.result.Reported && !answered && !unheard:
 		return // nothing is known: nothing is charged
 	case !estimated:
 		r.UsageFrom = core.FromProvider
@@ -142,4 +148,43 @@ func (c *call) usage(r *core.Receipt, t *try) {
 		return
 	}
 	r.Charge, r.Prices = core.Some(charge), &rates
+}
+
+// unheard tells whether the provider got the request and may have worked on an
+// answer that nobody heard the end of, through no failure of its own: the client
+// left, a time limit ran out, or Headway itself ended the call. Its owner pays for
+// that, or a caller that always leaves early would pass every budget.
+func (t *try) unheard() bool {
+	if !t.reached() {
+		return false
+	}
+	switch t.Outcome {
+	case core.ClientGone, core.ClientStalled, core.TimedOut:
+		return true
+	case core.Failed:
+		return t.Error == "stopping" || t.Error == "internal"
+	}
+	return false
+}
+
+// reached tells whether there was a connection that the request went out on.
+func (t *try) reached() bool {
+	return t.conn.facts().Reused.OK || !t.line.T2.IsZero() || !t.line.T1.IsZero() && t.pick.Offer.Provider.Node != ""
+}
+
+// unheardOutput is how many tokens of an unheard answer are charged. Where no
+// stream was asked for the provider finds out that nobody listens when it is done:
+// the expected output. A stream ends with its connection: as much as the prediction
+// says is written by then, out of sight (reasoning); without one nothing.
+func (c *call) unheardOutput(t *try) int64 {
+	expected := t.pick.Estimate.Output
+	if !c.job.Streamed {
+		return expected
+	}
+	p := &t.pick.Prediction
+	first, took := p.FirstOutput(), t.line.Upstream()
+	if !first.OK || !took.OK || p.Output.V <= 0 {
+		return 0
+	}
+	return int64(float64(expected) * min(max((took.V-first.V)/p.Output.V, 0), 1))
 }

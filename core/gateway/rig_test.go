@@ -53,6 +53,7 @@ type upstream struct {
 	requests []*http.Request
 	bodies   []string
 	closed   []time.Time // when the peer closed while a script was under way
+	far      bool        // no connection to it is ever made
 }
 
 func (u *upstream) serve(conn net.Conn) {
@@ -158,6 +159,7 @@ type offer struct {
 	output   string
 	capacity int64
 	context  int64
+	far      bool
 }
 
 type roundTrips struct{ transport http.RoundTripper }
@@ -178,7 +180,7 @@ func newRig(t *testing.T, change func(*core.Settings), offers ...offer) *rig {
 		if o.scripts == nil {
 			o.scripts = [][]step{o.script}
 		}
-		r.upstreams[o.name] = &upstream{scripts: o.scripts}
+		r.upstreams[o.name] = &upstream{scripts: o.scripts, far: o.far}
 		p := &core.Provider{ID: core.ProviderID(o.name), Format: o.format, BaseURL: "http://" + o.name, APIKey: core.NewSecret("sk-" + o.name), FromFile: true}
 		price := core.Price{Rates: core.Rates{Input: core.Rate(1000000 * (i + 1)), Output: core.Rate(2000000 * (i + 1))}}
 		if o.input != "" {
@@ -212,6 +214,13 @@ func newRig(t *testing.T, change func(*core.Settings), offers ...offer) *rig {
 		u := r.upstreams[host]
 		if u == nil {
 			return nil, errors.New("connection refused")
+		}
+		if u.far {
+			select {
+			case <-ctx.Done():
+			case <-r.front.done:
+			}
+			return nil, errors.New("no connection")
 		}
 		a, b := net.Pipe()
 		go u.serve(b)
