@@ -18,9 +18,9 @@ const (
 	reportUpstreams = 64
 	reportModels    = 1_000 // in all
 	reportNames     = 32    // aliases or labels of a model
-	reportName   = 256   // bytes of a model's name, a label, a version
+	reportName      = 256   // bytes of a model's name, a label, a version
 	reportCost      = core.Rate(core.USD)
-	reportTokens   = 1 << 40 // tokens
+	reportTokens    = 1 << 40 // tokens
 )
 
 // readReport reads what a node says of itself, and refuses what no node may say. The
