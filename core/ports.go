@@ -166,6 +166,41 @@ type Intent struct {
 	Operation Operation  `json:"operation,omitempty"`
 	Format    Format     `json:"format,omitempty"`
 	Streamed  bool       `json:"streamed,omitempty"`
+	// The tokens that the call is expected to need, and their rates: what it is charged
+	// where nothing more is known of it. Short, as every call writes them.
+	Input      int64 `json:"in,omitempty"`
+	Output     int64 `json:"out,omitempty"`
+	InputRate  Rate  `json:"in_rate,omitempty"`
+	OutputRate Rate  `json:"out_rate,omitempty"`
+}
+
+// Lost is the receipt of a call whose process died (SPEC §11), made at a time. It
+// was dispatched and nobody heard its usage: it is charged what was expected. An
+// intent of before they said so has no charge.
+func (in *Intent) Lost(at time.Time) *Receipt {
+	r := &Receipt{
+		ID: in.ID, Job: in.Job, Step: in.Step, Kind: in.Kind, Outcome: Lost,
+		At: in.At, SettledAt: at.UTC(), Key: in.Key, Owner: in.Owner,
+		Model: in.Model, Offer: in.Offer, Provider: in.Provider,
+		Annex: Annex{Operation: in.Operation, Format: in.Format, Streamed: in.Streamed},
+	}
+	if in.Input == 0 && in.Output == 0 || min(in.Input, in.Output) < 0 || min(in.InputRate, in.OutputRate) < 0 {
+		return r
+	}
+	input, err1 := Money(in.InputRate).Times(in.Input)
+	output, err2 := Money(in.OutputRate).Times(in.Output)
+	charge, err3 := input.Plus(output)
+	if err1 != nil || err2 != nil || err3 != nil {
+		return r
+	}
+	if in.Input > 0 {
+		r.Usage.UncachedInput = Some(in.Input)
+	}
+	if in.Output > 0 {
+		r.Usage.Output = Some(in.Output)
+	}
+	r.UsageFrom, r.Charge, r.Prices = FromEstimate, Some(charge), &Rates{Input: in.InputRate, Output: in.OutputRate}
+	return r
 }
 
 // Vault keeps small named records that operators make (keys, providers, pauses),

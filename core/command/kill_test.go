@@ -430,7 +430,11 @@ func TestKilledStream(t *testing.T) {
 		if r["outcome"] != "lost" || r["offer"] != "near/"+killModel || r["key"] != "caller" || r["streamed"] != true {
 			t.Errorf("the receipt is %s", raw)
 		}
-		for _, unknown := range []string{"charge_usd", "status", "usage_from", "finish_reason"} {
+		// The provider had it: what was expected of it is charged.
+		if usage, _ := r["usage"].(map[string]any); r["usage_from"] != "estimate" || r["charge_usd"] == nil || fmt.Sprint(usage["output_tokens"]) != "500" {
+			t.Errorf("the receipt is charged %v for %v, from %v", r["charge_usd"], r["usage"], r["usage_from"])
+		}
+		for _, unknown := range []string{"status", "finish_reason"} {
 			if v, ok := r[unknown]; ok {
 				t.Errorf("the receipt says %s %v, which nobody can know", unknown, v)
 			}

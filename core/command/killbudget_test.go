@@ -18,14 +18,20 @@ const budgetCalls = 20
 // TestKillBudget kills a gateway, again and again, while more calls come with a
 // key than its budget covers. After each start what the key is listed with is what
 // its receipts were charged, to the last digit, nothing is reserved any more, and
-// the budget is never passed.
+// the budget is never passed: not by what the provider was asked for either, calls
+// that were under way when the gateway was killed among it.
 func TestKillBudget(t *testing.T) {
 	// A call may cost 100 output tokens of 1000 USD a million, and does.
 	const each = "0.1"
+	var asked atomic.Int64
 	s := modelServer(t, func(w http.ResponseWriter, r *http.Request, _ []byte, _ string, streamed bool) {
 		f := chatWire(0, 100)
+		takes := rand.N(30 * time.Millisecond)
+		if asked.Add(1)%7 == 0 {
+			takes = callLimit // it is under way when the gateway is killed
+		}
 		select {
-		case <-time.After(rand.N(30 * time.Millisecond)):
+		case <-time.After(takes):
 		case <-r.Context().Done():
 		}
 		if streamed {
@@ -40,7 +46,7 @@ func TestKillBudget(t *testing.T) {
 	key := map[string]any{"name": "caller", "key": killKeys[0]}
 	config := map[string]any{"listen": "127.0.0.1:0", "log": map[string]any{"level": "warn"}, "providers": []any{provider}, "keys": []any{key}}
 	bin, data := buildHeadway(t), t.TempDir()
-	spent, total := new(big.Rat), 0
+	spent, total, lost := new(big.Rat), 0, 0
 	rounds := max(*kills/3, 3)
 	for round := range rounds {
 		limit := new(big.Rat).Mul(amount(t, each), big.NewRat(budgetCalls, 1))
@@ -91,7 +97,11 @@ func TestKillBudget(t *testing.T) {
 		}
 
 		g = startGateway(t, bin, data, config, nil)
-		spent = checkBudget(t, g, limit)
+		spent, lost = checkBudget(t, g, limit)
+		bill := new(big.Rat).Mul(amount(t, each), big.NewRat(asked.Load(), 1))
+		if bill.Cmp(spent) > 0 {
+			t.Errorf("round %d: the provider asks for %s, the key was charged %s", round, bill.FloatString(2), spent.FloatString(2))
+		}
 		if round == rounds-1 {
 			if err := g.stop(); err != nil {
 				t.Error(err)
@@ -100,9 +110,9 @@ func TestKillBudget(t *testing.T) {
 			g.kill()
 		}
 	}
-	t.Logf("%d kills, %d calls answered, %s USD spent", rounds, total, spent.FloatString(2))
-	if spent.Sign() == 0 {
-		t.Error("nothing was charged: nothing was tested")
+	t.Logf("%d kills, %d calls answered of %d that the provider got, %d lost, %s USD spent", rounds, total, asked.Load(), lost, spent.FloatString(2))
+	if spent.Sign() == 0 || lost == 0 {
+		t.Error("nothing was charged, or no call was lost: nothing was tested")
 	}
 }
 
@@ -116,15 +126,18 @@ func amount(t *testing.T, s any) *big.Rat {
 }
 
 // checkBudget compares a restarted gateway's list of keys with its receipts, and
-// gives what was spent.
-func checkBudget(t *testing.T, g *gateway, limit *big.Rat) *big.Rat {
+// gives what was spent, and how many calls are lost.
+func checkBudget(t *testing.T, g *gateway, limit *big.Rat) (sum *big.Rat, lost int) {
 	t.Helper()
 	all, err := g.allCalls(patient(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := new(big.Rat)
+	sum = new(big.Rat)
 	for _, r := range all {
+		if r.Outcome == "lost" {
+			lost++
+		}
 		if r.Charge != nil {
 			sum.Add(sum, amount(t, *r.Charge))
 		}
@@ -139,5 +152,5 @@ func checkBudget(t *testing.T, g *gateway, limit *big.Rat) *big.Rat {
 	if v, ok := keys[0]["reserved_usd"]; ok && amount(t, v).Sign() != 0 {
 		t.Errorf("a restarted gateway has %v reserved", v)
 	}
-	return sum
+	return sum, lost
 }

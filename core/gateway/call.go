@@ -276,11 +276,28 @@ func (c *call) intend(p *market.Pick) error {
 	if c.key != nil {
 		in.Key, in.Owner = c.key.ID, c.key.Owner
 	}
+	c.expect(&in, p)
 	if err := c.g.Book.Open(in); err != nil {
 		return err
 	}
 	c.opened = true
 	return nil
+}
+
+// expect notes what the call is likely to need, for the case that nobody is left to
+// say what it did. Counting tokens costs nothing.
+func (c *call) expect(in *core.Intent, p *market.Pick) {
+	if c.job.Operation == core.OpCountTokens {
+		return
+	}
+	if c.job.PromptBytes > 0 {
+		in.Input = c.reading.Prompt(p.Offer.Model)
+	}
+	if c.job.Operation.Generates() {
+		in.Output = p.Estimate.Output
+	}
+	rates := p.Offer.Price.For(in.Input)
+	in.InputRate, in.OutputRate = rates.Input, rates.Output
 }
 
 func (c *call) jobID() core.JobID {

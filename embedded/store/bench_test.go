@@ -30,6 +30,7 @@ func benchStore(b *testing.B) *store.Store {
 func BenchmarkOpen(b *testing.B) {
 	s := benchStore(b)
 	in := intent(receiptAt(0))
+	in.Input, in.Output, in.InputRate, in.OutputRate = 1234, 500, 150_000, 600_000
 	list := make([]core.CallID, 1<<16)
 	for i := range list {
 		list[i] = core.NewCallID(at(i))

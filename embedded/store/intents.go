@@ -208,7 +208,7 @@ func (s *Store) recoverFile(text []byte) error {
 		if stored != nil || err != nil {
 			continue // there is one, even if it cannot be read
 		}
-		r := s.lost(in)
+		r := in.Lost(s.clock())
 		list = s.receiptEntries(list, r, s.encode(nil, r))
 		list = set(list, []byte(lostPrefix+string(r.ID)), []byte{1})
 		if lost++; lost%256 == 0 {
@@ -225,15 +225,4 @@ func (s *Store) recoverFile(text []byte) error {
 		return nil
 	}
 	return s.commit(list)
-}
-
-// lost is the receipt of a call whose process died (SPEC §11): nothing is known
-// of its usage.
-func (s *Store) lost(in core.Intent) *core.Receipt {
-	return &core.Receipt{
-		ID: in.ID, Job: in.Job, Step: in.Step, Kind: in.Kind, Outcome: core.Lost,
-		At: in.At, SettledAt: s.clock().UTC(), Key: in.Key, Owner: in.Owner,
-		Model: in.Model, Offer: in.Offer, Provider: in.Provider,
-		Annex: core.Annex{Operation: in.Operation, Format: in.Format, Streamed: in.Streamed},
-	}
 }

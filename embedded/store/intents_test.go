@@ -2,10 +2,12 @@ package store_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,6 +87,83 @@ func TestLostCalls(t *testing.T) {
 		mustClose(t, s)
 		equal(t, "recorded", again.ids(), []core.CallID{gone.ID})
 	}
+}
+
+// A lost call is charged what its intent expected; one of an intent that says
+// nothing of that is not. The Recorder knows of all of them before the first call
+// can come, also where there are more than one commit holds, and it is told once.
+func TestLostCharge(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir, options(t))
+	rates := core.Rates{Input: 1_000_000, Output: 2_500_000}
+	var want []core.CallID
+	for i := range 700 {
+		in := intent(receiptAt(i))
+		if i > 0 {
+			in.Input, in.Output, in.InputRate, in.OutputRate = int64(i), 500, rates.Input, rates.Output
+		}
+		if err := s.Open(in); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, in.ID)
+	}
+	dir = copyOf(t, dir)
+	s = mustOpen(t, dir, options(t))
+	told := &tape{}
+	s.SetRecorder(told)
+	equal(t, "recorded", told.ids(), want)
+	equal(t, "the count", counted(t, s), len(want))
+	for i, id := range want {
+		r, err := s.Receipt(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		charge, from := core.Opt[core.Money]{}, core.UsageFrom("")
+		if i > 0 {
+			charge, from = core.Some(core.Money(i)*1_000_000+500*2_500_000), core.FromEstimate
+		}
+		if r.Outcome != core.Lost || r.Charge != charge || r.UsageFrom != from || i > 0 && (r.Usage.UncachedInput.V != int64(i) || *r.Prices != rates) {
+			t.Fatalf("call %d: %s, charged %v from %q for %+v at %+v", i, r.Outcome, r.Charge, r.UsageFrom, r.Usage, r.Prices)
+		}
+	}
+	// Killed again, with or without a Run.
+	again := &tape{}
+	other := mustOpen(t, copyOf(t, dir), options(t))
+	other.SetRecorder(again)
+	run(t, s)
+	put(t, s, receiptAt(1000))
+	equal(t, "recorded again", again.ids(), []core.CallID{})
+	equal(t, "recorded", len(told.ids()), len(want)+1)
+}
+
+// TestLostUnwritten: what the disk does not take when the Recorder is set is told
+// once, and written when it does.
+func TestLostUnwritten(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir, options(t))
+	if err := s.Open(intent(receiptAt(0))); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, copyOf(t, dir), quietly(t))
+	var failing atomic.Bool
+	failing.Store(true)
+	tried := make(chan struct{}, 100)
+	s.WrapCommit(func(commit func() error) error {
+		if !failing.Load() {
+			return commit()
+		}
+		tried <- struct{}{}
+		return errors.New("no room")
+	})
+	told := &tape{}
+	s.SetRecorder(told)
+	<-tried
+	run(t, s)
+	<-tried // it is tried again
+	equal(t, "the count", counted(t, s), 0)
+	failing.Store(false)
+	await(t, "the count", func() bool { return counted(t, s) == 1 })
+	equal(t, "recorded", len(told.ids()), 1)
 }
 
 func TestTornIntents(t *testing.T) {

@@ -218,9 +218,23 @@ func (s *Store) prove(memTable, verify int64) error {
 	return s.repair()
 }
 
-// SetRecorder sets who is told of each receipt. It must be called before Run,
-// which also tells it of the receipts that Open made.
-func (s *Store) SetRecorder(r core.Recorder) { s.recorder = r }
+// SetRecorder sets who is told of each receipt, and tells it of those that Open
+// made: what a key has spent is known before its next call comes. It must be called
+// before Run, which does what the disk does not take now.
+func (s *Store) SetRecorder(r core.Recorder) {
+	s.recorder = r
+	s.tellLost(func() bool {
+		if s.look() != nil {
+			return false
+		}
+		if err := s.commit(s.batch.entries); err != nil {
+			s.failed(err)
+			return false
+		}
+		s.committed()
+		return true
+	})
+}
 
 // Healthy is nil while receipts can be made durable, else an Unavailable error
 // that is fit to be shown.

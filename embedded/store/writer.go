@@ -55,7 +55,13 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	})
-	s.tellLost(ctx)
+	write := func() bool {
+		s.write(ctx)
+		return ctx.Err() == nil
+	}
+	if s.batch == nil || write() { // one that SetRecorder could not write
+		s.tellLost(write)
+	}
 	for ctx.Err() == nil {
 		s.gather(ctx)
 		if !s.next() {
@@ -174,9 +180,10 @@ func (s *Store) committed() {
 }
 
 // tellLost tells the Recorder of the receipts that Open made. What it derives is
-// committed with the removal of their marks, so it is told once.
-func (s *Store) tellLost(ctx context.Context) {
-	for ctx.Err() == nil {
+// committed with the removal of their marks, so it is told once. write commits the
+// batch; false: it is to stop there.
+func (s *Store) tellLost(write func() bool) {
+	for {
 		var ids []core.CallID
 		err := s.walk([]byte(lostPrefix), after(lostPrefix), false, func(key, _ []byte) bool {
 			ids = append(ids, core.CallID(key[len(lostPrefix):]))
@@ -205,8 +212,9 @@ func (s *Store) tellLost(ctx context.Context) {
 			}
 		}
 		b.entries = s.changed(b.entries)
-		s.batch = b
-		s.write(ctx)
+		if s.batch = b; !write() {
+			return
+		}
 	}
 }
 
