@@ -223,7 +223,9 @@ func (n *scripted) set(do func()) {
 	do()
 }
 
-func (n *scripted) send(f frame) error { return n.link.Publish(subject(subjectFrames, n.name), f.append(nil)) }
+func (n *scripted) send(f frame) error {
+	return n.link.Publish(subject(subjectFrames, n.name), f.append(nil))
+}
 
 func (n *scripted) onFrame(_, _ string, data []byte) {
 	f, err := parseFrame(data)
