@@ -155,12 +155,16 @@ type Ranked struct {
 	Charge        Opt[Money]   `json:"charge_usd,omitzero"`
 	PredictedWait Opt[float64] `json:"predicted_wait_ms,omitzero"`
 	Score         Opt[float64] `json:"score_usd,omitzero"`
-	TTFT          Opt[float64] `json:"ttft_ms,omitzero"`
-	Terms         Terms        `json:"terms,omitzero"`
-	Fresh         Opt[int64]   `json:"fresh_input_tokens,omitzero"`
-	Cached        Opt[int64]   `json:"cached_input_tokens,omitzero"`
-	Output        Opt[int64]   `json:"expected_output_tokens,omitzero"`
-	Refused       Refusal      `json:"refused,omitempty"`
+	// Tier and ScriptScore are the place that a script gave it, where one ranked: lower
+	// tiers first, then lower scores.
+	Tier        Opt[int64]   `json:"tier,omitzero"`
+	ScriptScore Opt[float64] `json:"script_score,omitzero"`
+	TTFT        Opt[float64] `json:"ttft_ms,omitzero"`
+	Terms       Terms        `json:"terms,omitzero"`
+	Fresh       Opt[int64]   `json:"fresh_input_tokens,omitzero"`
+	Cached      Opt[int64]   `json:"cached_input_tokens,omitzero"`
+	Output      Opt[int64]   `json:"expected_output_tokens,omitzero"`
+	Refused     Refusal      `json:"refused,omitempty"`
 	// Basis are the figures that a strategy saw beside those above, kept so that
 	// another one can be tried on the decision later; also where the strategy itself
 	// left the offer out.

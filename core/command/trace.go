@@ -226,6 +226,10 @@ func traceDecision(w io.Writer, d *core.Decision) {
 	if d.ScriptError != "" {
 		fmt.Fprintf(w, "  the script failed: %s\n", printable(d.ScriptError))
 	}
+	scripted := slices.ContainsFunc(d.Offers, func(o core.Ranked) bool { return o.ScriptScore.OK })
+	if scripted {
+		fmt.Fprintln(w, "  the script's own scores: lower tiers first, then lower scores")
+	}
 	t := table{head: []string{"  #", "OFFER", ">SCORE", ">CHARGE", ">WAIT", ">BASE", ">PREFILL", ">OUTPUT", ">QUEUE", ">TTFT", ">FRESH", ">CACHED", ">EXPECTED OUT", "REFUSED"}}
 	for i, o := range d.Offers {
 		place := strconv.Itoa(i + 1)
@@ -233,8 +237,13 @@ func traceDecision(w io.Writer, d *core.Decision) {
 			place = absent
 		}
 		score := absent
-		if o.Score.OK {
+		switch {
+		case o.Score.OK:
 			score = "$" + strconv.FormatFloat(o.Score.V, 'g', 6, 64)
+		case o.ScriptScore.OK:
+			if score = strconv.FormatFloat(o.ScriptScore.V, 'g', 6, 64); o.Tier.V != 0 {
+				score = fmt.Sprintf("[%d, %s]", o.Tier.V, score)
+			}
 		}
 		t.add("  "+place, string(o.Offer), score, dollars(o.Charge), ms(o.PredictedWait), ms(o.Terms.Base), ms(o.Terms.Prefill), ms(o.Terms.Output), ms(o.Terms.Queue),
 			ms(o.TTFT), number(o.Fresh), number(o.Cached), number(o.Output), string(o.Refused))

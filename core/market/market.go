@@ -70,7 +70,8 @@ type Choice struct {
 	ScriptError error
 
 	strategy  string
-	maxOutput core.Opt[int64] // that was asked for
+	maxOutput core.Opt[int64]               // that was asked for
+	scores    map[*core.Candidate]core.Rank // a script's, where one ranked
 }
 
 // Decide ranks the offers of a job's model; where that is the Auto Router's name,
@@ -244,7 +245,8 @@ func micro(ms core.Opt[float64]) core.Opt[float64] {
 
 // Decision is the choice as a receipt keeps it: every offer, those in the
 // running in order with the figures that ranked them, then the others with their
-// reasons. score_usd is there where charge and wait were what ranked. What a
+// reasons. score_usd is there where charge and wait were what ranked, tier and
+// script_score where a script was. What a
 // strategy saw is kept exactly, so that Recall ranks the same again; what follows
 // from it is rounded.
 func (c *Choice) Decision() *core.Decision {
@@ -257,6 +259,9 @@ func (c *Choice) Decision() *core.Decision {
 	for i, p := range c.Picks {
 		r := &d.Offers[i]
 		c.figures(r, &bases[i], p.Candidate)
+		if s, ok := c.scores[p.Candidate]; ok {
+			r.Tier, r.ScriptScore = core.Some(int64(s.Tier)), core.Some(s.Cost)
+		}
 		if c.RankedOn == rankedOnPriceAndWait {
 			r.Score = core.Some(math.Round(score(&c.Auction, p.Candidate)*pico) / pico)
 		}

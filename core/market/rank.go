@@ -75,9 +75,13 @@ func nth(of []float64, place int) float64 {
 // the strategy.
 func (c *Choice) rank(q *Query, cands []core.Candidate, into []int32) []int32 {
 	if q.Script != nil && len(cands) > 0 {
-		sorted, _, err := scripted(q, &c.Auction, cands, into)
+		sorted, ranks, err := scripted(q, &c.Auction, cands, into)
 		if err == nil {
 			c.RankedOn = rankedOnScript
+			c.scores = make(map[*core.Candidate]core.Rank, len(sorted))
+			for _, p := range sorted {
+				c.scores[&cands[p]] = ranks[p]
+			}
 			return sorted
 		}
 		c.ScriptError = err

@@ -26,7 +26,7 @@ func TestAScriptRanks(t *testing.T) {
 		}
 		for i, c := range q.Candidates {
 			in[i] = c.Offer.ID != "b/m"
-			ranks[i] = core.Rank{Cost: map[core.OfferID]float64{"a/m": 2, "c/m": 1}[c.Offer.ID]}
+			ranks[i] = map[core.OfferID]core.Rank{"a/m": {Tier: 1, Cost: -2}, "c/m": {Cost: 0.125}}[c.Offer.ID]
 		}
 		return nil
 	})
@@ -34,8 +34,14 @@ func TestAScriptRanks(t *testing.T) {
 	if got := picked(choice); !slices.Equal(got, []core.OfferID{"c/m", "a/m"}) || choice.ScriptError != nil {
 		t.Errorf("%v, %v", got, choice.ScriptError)
 	}
-	if d := choice.Decision(); d.Strategy != "mine" || d.RankedOn != "script" || d.ScriptError != "" || d.Offers[2].Offer != "b/m" || d.Offers[2].Refused != core.RefusedStrategy {
+	d := choice.Decision()
+	if d.Strategy != "mine" || d.RankedOn != "script" || d.ScriptError != "" || d.Offers[2].Offer != "b/m" || d.Offers[2].Refused != core.RefusedStrategy {
 		t.Errorf("%+v", d)
+	}
+	first, second, left := d.Offers[0], d.Offers[1], d.Offers[2]
+	if first.Tier != core.Some[int64](0) || first.ScriptScore != core.Some(0.125) || second.Tier != core.Some[int64](1) || second.ScriptScore != core.Some(-2.0) ||
+		left.Tier.OK || left.ScriptScore.OK {
+		t.Errorf("the script's scores: %+v, %+v, %+v", first, second, left)
 	}
 
 	q.Script = script(func(_ *core.Question, ranks []core.Rank, in []bool) error {
@@ -46,7 +52,7 @@ func TestAScriptRanks(t *testing.T) {
 	if got := picked(choice); !slices.Equal(got, []core.OfferID{"a/m", "b/m", "c/m"}) {
 		t.Errorf("%v", got)
 	}
-	if d := choice.Decision(); d.Strategy != "mine" || d.RankedOn != "price" || d.ScriptError != "mine.js:7: no" {
+	if d := choice.Decision(); d.Strategy != "mine" || d.RankedOn != "price" || d.ScriptError != "mine.js:7: no" || d.Offers[0].Tier.OK || d.Offers[0].ScriptScore.OK {
 		t.Errorf("%+v", d)
 	}
 	q.Script, q.NoScript = nil, &core.ScriptError{Script: "mine.js", Msg: "there is no such script"}

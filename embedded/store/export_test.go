@@ -57,7 +57,7 @@ func (s *Store) Raw(key string, value []byte) error {
 func AppendFloat(f float64) []byte { return appendFloat(nil, f) }
 
 // Dictionaries are what receipts are and were packed with, by their numbers.
-var Dictionaries = [...]string{1: dictionary1, 2: dictionary2}
+var Dictionaries = [...]string{1: dictionary1, 2: dictionary2, 3: dictionary3}
 
 // Packer packs and unpacks receipts.
 func Packer() (pack func(dst, text []byte) []byte, unpack func([]byte) ([]byte, error)) {
