@@ -36,6 +36,7 @@ var spoil = []struct {
 	{core.RefusedOut, func(q *market.Query, _ *core.Offer, e func() *market.Entry) {
 		e().State.RetryAfter(start, time.Minute, breaker())
 	}},
+	{core.RefusedNode, func(_ *market.Query, _ *core.Offer, e func() *market.Entry) { e().State.SetLine(line{}) }},
 	{core.RefusedCapacity, func(q *market.Query, o *core.Offer, e func() *market.Entry) {
 		o.Capacity = core.Some[int64](1)
 		e().Acquire()

@@ -13,6 +13,10 @@ import (
 // only a person can change that, and no caller should ask every second.
 const unknownReturn = time.Minute
 
+// lostReturn is the Retry-After where nodes are lost: one that can dials again every
+// second, and nobody knows when it can.
+const lostReturn = 5 * time.Second
+
 // unknown is the error for a model that is not in the catalogue: 404 naming the
 // near ones that the key may use. auto says that it is the Auto Router's name, of
 // whose pool nothing is served.
@@ -222,6 +226,12 @@ func later(q *Query, refused []Refused) error {
 		if r.Back.OK && (!first.OK || r.Back.V.Before(first.V)) {
 			first = r.Back
 		}
+	}
+	lost := slices.ContainsFunc(refused, func(r Refused) bool { return r.Reason == core.RefusedNode })
+	if lost && (!first.OK || first.V.Sub(q.Now) > lostReturn) {
+		err.RetryAfter = lostReturn
+		err.Hint = "a node that is lost returns as soon as it is connected again"
+		return err
 	}
 	if !first.OK {
 		err.RetryAfter = unknownReturn
