@@ -1,0 +1,578 @@
+package seal
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"headway/core"
+)
+
+// Secrets seals what must not be readable in the store; ledger.Sealer is one.
+type Secrets interface {
+	Seal(name string, value []byte) []byte
+	Open(name string, sealed []byte) ([]byte, error)
+}
+
+// Parts are what a Sealer is made of.
+type Parts struct {
+	Clock   core.Clock
+	Log     *slog.Logger
+	Vault   core.Vault // that what the Sealer changes is committed to
+	Secrets Secrets
+	Dir     string // of the checkpoint files; made where it is not there
+	Edge    string // the name of the edge in its logs' origins: "headway.example/k3f9"
+}
+
+// Position is where a receipt's leaf is.
+type Position struct {
+	Month Month  `json:"log"`
+	Index uint64 `json:"index"`
+}
+
+// Sealer appends receipts to the edge's log. It is a core.Recorder: Record takes a
+// receipt, Changed gives the records that must be committed in the receipt's own
+// transaction, and Durable, called after that commit, signs. Those three and Seal
+// are the one writer's; the other methods may be called from anywhere.
+//
+// In memory it keeps the group that is not committed yet, the right edge of the
+// tree (1.3 KB at most) and some pseudonyms. Between the commit and Durable the
+// writer must record nothing more.
+type Sealer struct {
+	p   Parts
+	src records
+
+	ring     atomic.Pointer[Ring] // replaced, never changed
+	unsealed atomic.Int64
+
+	// What the writer alone uses.
+	cur     *current
+	gone    *Recovery // why there is no log to go on with, until one is begun
+	run     *run
+	size    int           // that a run is made with
+	records []core.Record // of the group
+	ringNew bool          // the ring is to be committed
+	ready   []signing     // what is committed, or will be with the group, and is to be signed
+	random  []byte
+	text    []byte // a leaf
+	part    []byte // a private part
+	mixed   []byte // a salt and a private part
+
+	// mu guards what follows.
+	mu     sync.Mutex
+	erase  []Position
+	rotate bool
+	heads  map[Month]*Checkpoint // the newest of each log, as far as it was asked for
+	stored Tree                  // the current log as it is committed
+	broken []Recovery            // the logs that were given up in this process
+	failed error                 // why the last Durable could not sign
+}
+
+// current is the log that is appended to.
+type current struct {
+	month  Month
+	until  time.Time // its end
+	log    *Log
+	head   *Head
+	masks  *masks
+	signed uint64 // the size that was signed last
+	grown  bool   // since Changed was called
+	whole  func(level int, n uint64, h Hash)
+}
+
+// signing is a tree that is to be signed once it is durable.
+type signing struct {
+	of   *current
+	tree Tree
+}
+
+var _ core.Recorder = (*Sealer)(nil)
+
+// Open finds how the log stands. What it finds damaged, or shorter than what was
+// signed, is left as it is and never signed again; the next receipt then begins
+// another log of the month, whose first leaf says what is gone ([Sealer.Status]
+// tells it too). It fails where the vault cannot be read, and where the signing
+// keys cannot.
+func Open(p Parts) (*Sealer, error) {
+	if err := checkEdge(p.Edge); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
+		return nil, &core.Error{Kind: core.Unavailable, Msg: "the folder " + p.Dir + " of the receipt log's checkpoints cannot be made", Err: err}
+	}
+	s := &Sealer{p: p, src: records{p.Vault}, heads: map[Month]*Checkpoint{}}
+	if err := s.openRing(); err != nil {
+		return nil, err
+	}
+	return s, s.openLog()
+}
+
+// openRing reads the signing keys, and makes the first.
+func (s *Sealer) openRing() error {
+	kept, err := s.p.Vault.Get(KindKeys, ringName)
+	if err != nil {
+		return err
+	}
+	var ring *Ring
+	if kept == nil {
+		if ring, err = NewRing(s.p.Edge); err != nil {
+			return err
+		}
+		record, err := s.ringRecord(ring)
+		if err != nil {
+			return err
+		}
+		if err := s.p.Vault.Put(record.Kind, record.Name, record.Value); err != nil {
+			return err
+		}
+	} else {
+		open, err := s.p.Secrets.Open(KindKeys+"/"+ringName, kept)
+		if err != nil {
+			return err
+		}
+		if ring, err = ParseRing(open); err != nil {
+			return err
+		}
+	}
+	if ring.edge != s.p.Edge {
+		return &core.Error{Kind: core.Invalid, Msg: "the receipt log is of edge " + ring.edge + ", not of " + s.p.Edge, Hint: "an edge's log keeps its name"}
+	}
+	s.ring.Store(ring)
+	return nil
+}
+
+func (s *Sealer) ringRecord(r *Ring) (core.Record, error) {
+	data, err := r.MarshalBinary()
+	return core.Record{Kind: KindKeys, Name: ringName, Value: s.p.Secrets.Seal(KindKeys+"/"+ringName, data)}, err
+}
+
+// openLog finds the newest log, and the one before it where its last signature is owed.
+func (s *Sealer) openLog() error {
+	type kept struct {
+		month Month
+		value []byte
+	}
+	var newest []kept
+	err := s.src.states(func(m Month, value []byte) bool {
+		newest = append(newest, kept{m, value})
+		return len(newest) < 2
+	})
+	if err != nil || len(newest) == 0 {
+		return err
+	}
+	cur, found := s.find(newest[0].month, newest[0].value)
+	if found.Verdict != Whole {
+		s.giveUp(found)
+		return nil
+	}
+	s.cur, s.stored = cur, cur.log.Tree()
+	if len(newest) > 1 {
+		// One that was given up has another end than this one's beginning says, or is
+		// not whole: it is not signed.
+		before, found := s.find(newest[1].month, newest[1].value)
+		switch {
+		case found.Verdict == Whole && s.begins(cur.month, before.log.Tree()):
+			s.owe(before)
+		case found.Verdict != Whole:
+			s.broken = append(s.broken, found)
+			s.p.Log.Warn("receipt log: "+found.Err.Error(), "log", found.Have.Origin, "verdict", string(found.Verdict))
+		}
+	}
+	s.owe(cur)
+	return nil
+}
+
+// find reads one log's state and its checkpoint file.
+func (s *Sealer) find(m Month, value []byte) (*current, Recovery) {
+	origin := originOf(s.p.Edge, m)
+	lost := func(err error) (*current, Recovery) {
+		return nil, Recovery{Verdict: Damaged, Have: Tree{Origin: origin}, Err: err}
+	}
+	if !m.valid() || len(value) < 8 {
+		return lost(core.Errorf(core.Unavailable, "the state of log %s is damaged", m))
+	}
+	signed := binary.BigEndian.Uint64(value)
+	log, err := ParseLog(origin, value[8:])
+	if err != nil {
+		return lost(err)
+	}
+	head, err := OpenHead(s.p.Dir, s.p.Edge, m, s.ring.Load().Keys())
+	if err != nil {
+		_, r := lost(err)
+		r.Have = log.Tree()
+		return nil, r
+	}
+	r := look(s.src, log, head.Last())
+	if was := head.Last(); r.Err == nil && signed > 0 && (was == nil || was.Size < signed) {
+		// Nobody knows now how much was signed: the file is gone or an older one, or its
+		// newest place is damaged. A store that was restored without it is such a one.
+		r.Signed = nil
+		r.Verdict, r.Err = Short, core.Errorf(core.Unavailable, "the checkpoint file of log %s is gone or an old one, at least %d leaves were signed", m, signed)
+	}
+	c := &current{month: m, until: m.end(), log: log, head: head}
+	if head.Last() != nil {
+		c.signed = head.Last().Size
+		s.heads[m] = head.Last()
+	}
+	return c, r
+}
+
+func (s *Sealer) giveUp(r Recovery) {
+	s.gone = &r
+	s.broken = append(s.broken, r)
+	s.p.Log.Error("receipt log: "+r.Err.Error()+"; it is left as it is, and another is begun", "log", r.Have.Origin, "verdict", string(r.Verdict))
+}
+
+// begins tells whether a log's first leaf says that it follows a tree.
+func (s *Sealer) begins(m Month, prev Tree) bool {
+	ok := false
+	err := readLeaves(s.src, m, 0, 1, func(_ uint64, text []byte) bool {
+		leaf, err := ParseLeaf(text)
+		ok = err == nil && leaf.Prev != nil && *leaf.Prev == prev
+		return true
+	})
+	return err == nil && ok
+}
+
+// owe notes that a log is to be signed where it has grown since it was.
+func (s *Sealer) owe(c *current) {
+	if c.log.Size() > c.signed {
+		s.ready = append(slices.DeleteFunc(s.ready, func(o signing) bool { return o.of == c }), signing{c, c.log.Tree()})
+	}
+}
+
+// Record seals a receipt (core.Recorder). One that cannot be sealed is told in the
+// log and counted: it is kept all the same, and has no leaf.
+func (s *Sealer) Record(r *core.Receipt) {
+	if _, err := s.Seal(r); err != nil {
+		s.unsealed.Add(1)
+		s.p.Log.Error("receipt log: a receipt cannot be sealed", "call", r.ID, "err", err)
+	}
+}
+
+// Seal is Record for a writer that keeps the place of the leaf with the receipt. An
+// error names what of the receipt a leaf has no room for, or says why there is no
+// log to seal it in.
+func (s *Sealer) Seal(r *core.Receipt) (Position, error) {
+	if err := s.begin(); err != nil {
+		return Position{}, err
+	}
+	c := s.cur
+	if len(s.random) < saltSize {
+		s.random = make([]byte, 64*saltSize)
+		_, _ = rand.Read(s.random) // never fails: the runtime aborts instead
+	}
+	nonce := s.random[:saltSize:saltSize]
+	s.random = s.random[saltSize:]
+	salt := c.masks.salt(nonce)
+	s.part = appendPrivate(s.part[:0], r)
+	if need := saltSize + len(s.part); cap(s.mixed) < need {
+		s.mixed = make([]byte, 0, 2*need)
+	}
+	var err error
+	s.text, err = appendReceipt(s.text[:0], r, &sealed{
+		key: c.masks.pseudonym(deriveKey, string(r.Key)), owner: c.masks.pseudonym(deriveOwner, r.Owner),
+		private: commit(s.mixed, &salt, s.part),
+	})
+	if err != nil {
+		return Position{}, err
+	}
+	return s.add(s.text, nonce), nil
+}
+
+var noNonce [saltSize]byte
+
+// add appends a leaf to the current log and to the group.
+func (s *Sealer) add(leaf, nonce []byte) Position {
+	c := s.cur
+	if s.run != nil && s.run.full(len(leaf)) {
+		s.endRun()
+	}
+	if s.run == nil {
+		s.run = newRun(c.log.Size(), max(s.size, 1<<10))
+	}
+	s.run.add(nonce, leaf)
+	c.grown = true
+	return Position{c.month, c.log.Append(leaf, c.whole)}
+}
+
+func (s *Sealer) endRun() {
+	if s.run != nil {
+		s.records = append(s.records, core.Record{Kind: KindRun, Name: runName(s.cur.month, s.run.first), Value: s.run.value})
+		s.size = len(s.run.value) + len(s.run.value)/8 // the next is perhaps as large
+		s.run = nil
+	}
+}
+
+// begin makes sure that the current log is that of the month, and that it is one.
+// A clock that goes back stays in the month that was reached.
+func (s *Sealer) begin() error {
+	at := s.p.Clock()
+	if c := s.cur; c != nil && at.Before(c.until) {
+		return s.unlock(c)
+	}
+	now := monthOf(at)
+	open := openLeaf{edge: s.p.Edge}
+	var before Month
+	switch {
+	case s.cur != nil:
+		before = s.cur.month
+	case s.gone != nil:
+		_, before, _ = splitOrigin(s.gone.Have.Origin)
+		open.lost = s.gone.Signed
+		if s.gone.Have.Size > 0 {
+			open.prev = &s.gone.Have
+		}
+	}
+	month, taken, err := s.free(max(now, before.calendar()))
+	if err != nil {
+		return err
+	}
+	if open.lost == nil && taken != nil { // signed, and the store has never heard of it
+		open.lost = taken
+	}
+	head, err := OpenHead(s.p.Dir, s.p.Edge, month, nil)
+	if err != nil {
+		return err
+	}
+	if s.cur != nil {
+		end := s.endLog(month)
+		open.prev = &end
+	}
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // never fails
+	name := KindSecret + "/" + string(month)
+	s.records = append(s.records, core.Record{Kind: KindSecret, Name: string(month), Value: s.p.Secrets.Seal(name, secret)})
+	c := &current{month: month, until: month.end(), log: NewLog(originOf(s.p.Edge, month)), head: head, masks: newMasks(secret)}
+	c.whole = s.keeper(month)
+	s.cur, s.gone = c, nil
+	open.keys = s.ring.Load().names(month)
+	s.add(open.append(nil), noNonce[:])
+	return nil
+}
+
+// keeper keeps the hashes of the subtrees that a month's log completes.
+func (s *Sealer) keeper(m Month) func(level int, n uint64, h Hash) {
+	return func(level int, n uint64, h Hash) {
+		s.records = append(s.records, core.Record{Kind: KindTree, Name: treeName(m, level, n), Value: slices.Clone(h[:])})
+	}
+}
+
+// unlock reads the secret of a log that was found at the start.
+func (s *Sealer) unlock(c *current) error {
+	if c.masks != nil {
+		return nil
+	}
+	m, err := s.masksOf(c.month)
+	if err != nil {
+		return err
+	}
+	c.masks, c.whole = m, s.keeper(c.month)
+	return nil
+}
+
+func (s *Sealer) masksOf(m Month) (*masks, error) {
+	kept, err := s.p.Vault.Get(KindSecret, string(m))
+	if err != nil {
+		return nil, err
+	}
+	if kept == nil {
+		return nil, core.Errorf(core.NotFound, "the secret of log %s was dropped: whose its leaves are cannot be told any more", m)
+	}
+	secret, err := s.p.Secrets.Open(KindSecret+"/"+string(m), kept)
+	if err != nil {
+		return nil, err
+	}
+	return newMasks(secret), nil
+}
+
+// free is the first log of a month that nothing is known of, and what was signed
+// of the one before it without the store knowing.
+func (s *Sealer) free(m Month) (Month, *Tree, error) {
+	var taken *Tree
+	for n := 1; n <= mostParts; n++ {
+		name := m.part(n)
+		state, err := s.p.Vault.Get(KindLog, string(name))
+		if err != nil {
+			return "", nil, err
+		}
+		if _, err := os.Lstat(headPath(s.p.Dir, name)); state == nil && errors.Is(err, os.ErrNotExist) {
+			return name, taken, nil
+		}
+		if state == nil {
+			if h, err := OpenHead(s.p.Dir, s.p.Edge, name, s.ring.Load().Keys()); err == nil && h.Last() != nil {
+				taken = &h.Last().Tree
+			}
+		}
+	}
+	return "", nil, core.Errorf(core.Unavailable, "there are %d logs of %s already, and none can be gone on with", mostParts, m)
+}
+
+// endLog closes the current log and gives its end.
+func (s *Sealer) endLog(next Month) Tree {
+	c := s.cur
+	s.add(appendClose(nil, s.ring.Load().names(next)), noNonce[:])
+	s.endGroup()
+	if ring := s.ring.Load().clone(); ring.retire(c.month) { // its own last signature is still owed
+		s.ring.Store(ring)
+		s.ringNew = true
+	}
+	return c.log.Tree()
+}
+
+// endGroup adds the current log's state to the group.
+func (s *Sealer) endGroup() {
+	s.endRun()
+	c := s.cur
+	if c == nil || !c.grown {
+		return
+	}
+	c.grown = false
+	state, _ := c.log.AppendBinary(binary.BigEndian.AppendUint64(nil, c.signed))
+	s.records = append(s.records, core.Record{Kind: KindLog, Name: string(c.month), Value: state})
+	s.owe(c)
+}
+
+// Due tells that Changed has something although no receipt was recorded: a month
+// that ended, an erasure, a new key. The writer commits it when it has time.
+func (s *Sealer) Due() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ended := s.stored.Size > 0
+	if ended {
+		_, m, _ := splitOrigin(s.stored.Origin)
+		ended = monthOf(s.p.Clock()) > m.calendar()
+	}
+	return ended || s.rotate || len(s.erase) > 0
+}
+
+// Changed gives what was recorded since it was last asked, to be committed with
+// the receipts: all of it or nothing (core.Recorder).
+func (s *Sealer) Changed() []core.Record {
+	s.queued()
+	s.endGroup()
+	if s.ringNew {
+		record, err := s.ringRecord(s.ring.Load())
+		if err == nil {
+			s.records = append(s.records, record)
+			s.ringNew = false
+		}
+	}
+	list := s.records
+	s.records = nil
+	if c := s.cur; c != nil && len(list) > 0 {
+		s.mu.Lock()
+		s.stored = c.log.Tree()
+		s.mu.Unlock()
+	}
+	return list
+}
+
+// queued does what others have asked for: it ends a month, adds a key, erases.
+func (s *Sealer) queued() {
+	if !s.Due() {
+		return
+	}
+	if err := s.begin(); err != nil {
+		s.p.Log.Error("receipt log: it cannot be gone on with", "err", err)
+		return
+	}
+	s.mu.Lock()
+	rotate := s.rotate
+	s.rotate = false
+	s.mu.Unlock()
+	if rotate {
+		ring := s.ring.Load().clone()
+		s.add(appendRotate(nil, ring.Rotate(s.cur.month).String()), noNonce[:])
+		s.ring.Store(ring)
+		s.ringNew = true
+	}
+	s.eraseQueued()
+}
+
+// mostErased bounds the records that one group rewrites, in bytes.
+const mostErased = 256 << 10
+
+func (s *Sealer) eraseQueued() {
+	runs := map[string]*run{}
+	size := 0
+	for size < mostErased {
+		s.mu.Lock()
+		if len(s.erase) == 0 {
+			s.mu.Unlock()
+			break
+		}
+		at := s.erase[0]
+		s.erase = s.erase[1:]
+		s.mu.Unlock()
+		r, err := s.toErase(at)
+		if err != nil {
+			s.p.Log.Error("receipt log: a leaf's private part cannot be erased", "log", string(at.Month), "index", at.Index, "err", err)
+			continue
+		}
+		name := runName(at.Month, r.first)
+		if runs[name] == nil {
+			runs[name] = r
+			size += len(r.value)
+		}
+		nonce, _ := runs[name].find(at.Index)
+		clear(nonce)
+		s.add(appendErase(nil, originOf(s.p.Edge, at.Month), at.Index), noNonce[:])
+	}
+	for name, r := range runs {
+		s.records = append(s.records, core.Record{Kind: KindRun, Name: name, Value: r.value})
+	}
+}
+
+func (s *Sealer) toErase(at Position) (*run, error) {
+	r, ok, err := s.src.find(at.Month, at.Index)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, core.Errorf(core.NotFound, "log %s has no leaf %d", at.Month, at.Index)
+	}
+	return &r, nil
+}
+
+// Durable signs what Changed has given, which must be durable now: each log that
+// has grown gets a checkpoint over its size and root, in its file before anybody
+// can see it. Where it fails the receipts are safe and unsigned; the next Durable
+// signs them too. The writer calls it once at its start as well, for what an
+// earlier process did not come to sign.
+func (s *Sealer) Durable() error {
+	var failed error
+	owed := s.ready
+	s.ready = nil
+	for _, o := range owed {
+		if err := s.sign(o); err != nil {
+			failed = errors.Join(failed, err)
+			s.ready = append(s.ready, o)
+		}
+	}
+	s.mu.Lock()
+	s.failed = failed
+	s.mu.Unlock()
+	return failed
+}
+
+func (s *Sealer) sign(o signing) error {
+	c, err := s.ring.Load().sign(o.tree)
+	if err != nil {
+		return err
+	}
+	if err := o.of.head.Swap(c); err != nil {
+		return err
+	}
+	o.of.signed = o.tree.Size
+	s.mu.Lock()
+	s.heads[o.of.month] = c
+	s.mu.Unlock()
+	return nil
+}

@@ -1,0 +1,743 @@
+package seal
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"headway/core"
+)
+
+// Check is what a verification goes by.
+type Check struct {
+	// Keys are known to be the edge's. Without any the export's own are believed.
+	Keys []Key
+	// Saved, where not nil, is a checkpoint that was kept from earlier: the export
+	// must hold at least what it was over, unchanged.
+	Saved []byte
+	// Progress, where not nil, is told now and then how many lines were read.
+	Progress func(lines int64)
+}
+
+// Verify checks an export: that what it holds is what was signed, all of it, in
+// order and once. It needs nothing but the export and reads it once, in bounded
+// memory; what it finds wrong first is in the report. An error says that the
+// export cannot be read, or that the saved checkpoint is none.
+func Verify(r io.Reader, c Check) (*Report, error) {
+	v := &checker{in: bufio.NewReaderSize(r, 64<<10), progress: c.Progress}
+	if err := v.start(c); err != nil {
+		return nil, err
+	}
+	v.export()
+	if v.failed != nil {
+		return nil, &core.Error{Kind: core.Unavailable, Msg: "the export cannot be read", Err: v.failed}
+	}
+	v.report.Lines = v.line
+	return v.finish(), nil
+}
+
+// stop ends a verification: there is a problem, or the export cannot be read.
+var errStop = errors.New("stop")
+
+// checker is one verification, of an export or of a tree.
+type checker struct {
+	in       *bufio.Reader
+	line     int64  // of the one that was read last
+	file     string // of a tree, instead
+	long     []byte
+	failed   error
+	progress func(int64)
+
+	report Report
+	given  bool
+	keys   []Key // that are believed
+	saved  *Checkpoint
+
+	log    *LogReport // the one that is read
+	at     int64      // the line that it began with
+	edge   edge       // of what was read of a whole log, until it has the saved size
+	leaf   Leaf
+	buffer []byte
+	id     core.CallID // of the receipt that was read last, until its measurements are
+}
+
+func (v *checker) start(c Check) error {
+	v.keys, v.given = slices.Clone(c.Keys), len(c.Keys) > 0
+	v.report.KeysFrom = "export"
+	if v.given {
+		v.report.KeysFrom = "given"
+	}
+	v.report.OK = true
+	if c.Saved == nil {
+		return nil
+	}
+	t, ok := parseTree(noteText(c.Saved))
+	if !ok {
+		return core.Field("checkpoint", "it is not a checkpoint of a receipt log")
+	}
+	v.saved = &Checkpoint{Tree: t, Note: c.Saved}
+	return nil
+}
+
+func (v *checker) finish() *Report {
+	for i := range v.report.Logs {
+		v.report.Total.join(&v.report.Logs[i].Sums)
+	}
+	return &v.report
+}
+
+// wrong notes the first problem, which is in the line that was read last.
+func (v *checker) wrong(word, format string, args ...any) error {
+	return v.wrongAt(v.line, word, format, args...)
+}
+
+func (v *checker) wrongAt(line int64, word, format string, args ...any) error {
+	if v.report.Problem == nil {
+		v.report.OK = false
+		v.report.Problem = &Problem{Line: line, File: v.file, Word: word, Text: fmt.Sprintf(format, args...)}
+	}
+	return errStop
+}
+
+// read reads a line; nil, nil: there is none. want is what stands there in an
+// export that is whole.
+func (v *checker) read(want string) ([]byte, error) {
+	v.long = v.long[:0]
+	for {
+		part, err := v.in.ReadSlice('\n')
+		switch {
+		case err == nil && len(v.long) == 0:
+			v.count()
+			return part[:len(part)-1], nil
+		case err == nil:
+			v.count()
+			v.long = append(v.long, part[:len(part)-1]...)
+			if len(v.long) > maxLine {
+				return nil, v.wrong(WrongFormat, "a line has more than %d bytes", maxLine)
+			}
+			return v.long, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			if v.long = append(v.long, part...); len(v.long) > maxLine {
+				v.count()
+				return nil, v.wrong(WrongFormat, "a line has more than %d bytes", maxLine)
+			}
+		case errors.Is(err, io.EOF):
+			if len(v.long)+len(part) > 0 {
+				v.count()
+				return nil, v.wrong(WrongCutShort, "the export is cut short: the line has no end, and should be %s", want)
+			}
+			return nil, nil
+		default:
+			v.failed = err
+			return nil, errStop
+		}
+	}
+}
+
+func (v *checker) count() {
+	v.line++
+	if v.progress != nil && v.line%progressEvery == 0 {
+		v.progress(v.line)
+	}
+}
+
+// expect reads the next line of what is signed, past measurements; its absence is
+// a problem.
+func (v *checker) expect(want string) ([]byte, error) {
+	for {
+		line, err := v.read(want)
+		if err != nil {
+			return nil, err
+		}
+		if line == nil {
+			return nil, v.wrongAt(v.line+1, WrongCutShort, "the export is cut short: it ends before %s", want)
+		}
+		if !bytes.HasPrefix(line, []byte(sideFront)) {
+			return line, nil
+		}
+		if err := v.side(line); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// side reads measurements. They are not signed: they must be JSON, and of the
+// receipt that they stand behind.
+func (v *checker) side(line []byte) error {
+	front := append(appendString([]byte(`{"id":`), string(v.id)), sideInner...)
+	rest, ok := bytes.CutPrefix(line, front)
+	switch {
+	case v.id == "":
+		return v.wrong(WrongFormat, "these measurements follow no receipt")
+	case !ok:
+		return v.wrong(WrongFormat, "these measurements are not those of the receipt before them, %s", v.id)
+	case !bytes.HasSuffix(rest, []byte("}")) || !json.Valid(rest[:len(rest)-1]):
+		return v.wrong(WrongFormat, "the measurements of receipt %s are not JSON", v.id)
+	}
+	v.id = ""
+	v.log.Measured++
+	return nil
+}
+
+// export reads all of it.
+func (v *checker) export() {
+	line, err := v.expect("the line that an export begins with")
+	if err != nil {
+		return
+	}
+	origins, ok := parseHeader(line)
+	if !ok {
+		_ = v.wrong(WrongFormat, "this is not an export of a receipt log: it does not begin with the line that one has")
+		return
+	}
+	for i := range origins {
+		if v.logOf(origins, i) != nil {
+			return
+		}
+	}
+	if v.end() != nil {
+		return
+	}
+	if v.saved != nil && !slices.ContainsFunc(v.report.Logs, func(l LogReport) bool { return l.Origin == v.saved.Origin }) {
+		_ = v.wrongAt(v.line+1, WrongCutShort, "the saved checkpoint is of log %s, which the export does not hold", v.saved.Origin)
+	}
+}
+
+// end reads what may stand behind the last leaf: its measurements.
+func (v *checker) end() error {
+	for {
+		line, err := v.read("nothing")
+		if err != nil || line == nil {
+			return err
+		}
+		switch {
+		case bytes.HasPrefix(line, []byte(sideFront)):
+			if err := v.side(line); err != nil {
+				return err
+			}
+		case v.again(line, v.log.To, -1):
+			return v.twice()
+		default:
+			return v.wrong(WrongFormat, "the export goes on behind its end")
+		}
+	}
+}
+
+func parseHeader(line []byte) (origins []string, ok bool) {
+	r := reader{text: line}
+	format := ""
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "format":
+			format = string(r.string())
+		case "logs":
+			r.list(func() { origins = append(origins, string(r.string())) })
+		default:
+			r.fail("an unknown field")
+		}
+	})
+	for _, o := range origins {
+		if _, _, named := splitOrigin(o); !named {
+			return nil, false
+		}
+	}
+	return origins, r.end() == nil && format == formatName && len(origins) > 0
+}
+
+// parse reads the line that a log begins with.
+func (l *logLine) parse(line []byte) error {
+	r := reader{text: line}
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "checkpoint":
+			l.note = r.string()
+		case "frontier":
+			r.list(func() { l.frontier = append(l.frontier, r.hashes()) })
+		case "part":
+			l.part = true
+			l.parsePart(&r)
+		case "since":
+			l.since = &since{}
+			r.object(func(key []byte) {
+				switch string(key) {
+				case "proof":
+					l.since.proof = r.hashes()
+				case "root":
+					l.since.root = r.hash()
+				case "size":
+					l.since.size = uint64(max(r.integer(), 0))
+				default:
+					r.fail("an unknown field")
+				}
+			})
+		case "vkeys":
+			r.list(func() { l.keys = append(l.keys, string(r.string())) })
+		default:
+			r.fail("an unknown field")
+		}
+	})
+	return r.end()
+}
+
+func (l *logLine) parsePart(r *reader) {
+	count := int64(0)
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "count":
+			count = r.integer()
+		case "from":
+			l.from = uint64(max(r.integer(), 0))
+		case "to":
+			l.to = uint64(max(r.integer(), 0))
+		default:
+			r.fail("an unknown field")
+		}
+	})
+	if count <= 0 || l.to-l.from != uint64(count) || l.from > l.to {
+		r.fail("a part whose count is not that from its from to its to")
+	}
+}
+
+// hashes reads the base64 of hashes, in its one spelling.
+func (r *reader) hashes() []Hash {
+	text := r.string()
+	if r.bad != nil {
+		return nil
+	}
+	raw, err := base64.StdEncoding.AppendDecode(nil, text)
+	if err != nil || len(raw)%len(Hash{}) != 0 || len(raw) > tileWidth*len(Hash{}) ||
+		!bytes.Equal(base64.StdEncoding.AppendEncode(nil, raw), text) {
+		r.fail("not the base64 of hashes")
+		return nil
+	}
+	list := make([]Hash, 0, len(raw)/len(Hash{}))
+	for ; len(raw) > 0; raw = raw[len(Hash{}):] {
+		list = append(list, Hash(raw[:len(Hash{})]))
+	}
+	return list
+}
+
+// logOf reads the i-th log of the export.
+func (v *checker) logOf(origins []string, i int) error {
+	line, err := v.expect("the line of log " + origins[i])
+	if err != nil {
+		return err
+	}
+	v.id = ""
+	if i > 0 && v.again(line, v.log.To, -1) || i == 0 && v.again(line, 0, -1) {
+		return v.twice()
+	}
+	if !bytes.HasPrefix(line, []byte(logFront)) {
+		return v.wrong(v.stray(line), "the line that log %s begins with is missing here", origins[i])
+	}
+	var l logLine
+	if err := l.parse(line); err != nil {
+		return v.wrong(WrongEdited, "the line that log %s begins with was edited: %v", origins[i], err)
+	}
+	c, err := v.believe(&l)
+	if err != nil {
+		return err
+	}
+	if c.Origin != origins[i] {
+		switch {
+		case slices.Contains(origins[i:], c.Origin):
+			return v.wrong(WrongMissing, "log %s is missing: %s stands where it should", origins[i], c.Origin)
+		}
+		return v.wrongAt(1, WrongEdited, "the export's first line was edited: it names log %s, and line %d has %s", origins[i], v.line, c.Origin)
+	}
+	if err := v.begin(c); err != nil {
+		return err
+	}
+	if !l.part {
+		l.to = c.Size
+	}
+	if l.from >= l.to || l.to > c.Size || l.part && l.to-l.from == c.Size {
+		return v.wrong(WrongEdited, "leaves %d to %d are no part of log %s, which has %d", l.from, l.to, c.Origin, c.Size)
+	}
+	v.log.From, v.log.To = l.from, l.to
+	if err := v.tree(&l, c); err != nil {
+		return err
+	}
+	return walkFrontier(c.Size, l.frontier, v.tile, v.leaves)
+}
+
+// again tells whether a line stood in the export already, where what is expected
+// is the leaf at an index, or the tile of a level that begins there.
+func (v *checker) again(line []byte, at uint64, level int) bool {
+	if v.log == nil {
+		return bytes.HasPrefix(line, []byte(headFront))
+	}
+	switch {
+	case bytes.HasPrefix(line, []byte(headFront)):
+		return true
+	case bytes.HasPrefix(line, []byte(logFront)):
+		var l logLine
+		if l.parse(line) != nil {
+			return false
+		}
+		t, _ := parseTree(noteText(l.note))
+		return slices.ContainsFunc(v.report.Logs, func(r LogReport) bool { return r.Origin == t.Origin })
+	case bytes.HasPrefix(line, []byte(leafFront)):
+		index, _, ok := splitLeaf(line)
+		return ok && index >= v.log.From && index < at
+	}
+	var gotLevel int
+	var n uint64
+	mark := bytes.LastIndex(line, []byte(`,"level":`))
+	if !bytes.HasPrefix(line, []byte(tileFront)) || mark < 0 {
+		return false
+	}
+	if got, err := fmt.Sscanf(string(line[mark:]), `,"level":%d,"tile":%d}`, &gotLevel, &n); err != nil || got != 2 || gotLevel < 0 || gotLevel > 7 || n > maxSize {
+		return false
+	}
+	first := n << ((gotLevel + 1) * tileHeight) // may overflow in nonsense alone
+	return first < at || first == at && gotLevel > level
+}
+
+func (v *checker) twice() error {
+	return v.wrong(WrongTwice, "this line stood in the export already")
+}
+
+// stray is the word for a line that stands where another should.
+func (v *checker) stray(line []byte) string {
+	for _, front := range []string{leafFront, tileFront, logFront, headFront} {
+		if bytes.HasPrefix(line, []byte(front)) {
+			return WrongMissing
+		}
+	}
+	return WrongEdited
+}
+
+// believe checks the signatures of a log's checkpoint. The keys that its line names
+// must be those that have signed it, each of them.
+func (v *checker) believe(l *logLine) (*Checkpoint, error) {
+	t, ok := parseTree(noteText(l.note))
+	if !ok {
+		return nil, v.wrong(WrongEdited, "the checkpoint was edited: it is not one of a receipt log")
+	}
+	var named []Key
+	for _, text := range l.keys {
+		k, err := ParseKey(text)
+		if err != nil || k.Name != t.Origin || slices.Contains(named, k) {
+			return nil, v.wrong(WrongEdited, "the keys that are named for log %s were edited", t.Origin)
+		}
+		named = append(named, k)
+	}
+	if !v.given { // they are all there is
+		for _, k := range named {
+			v.learn(k)
+		}
+	}
+	c, err := openNote(l.note, v.keys)
+	switch {
+	case errors.Is(err, errUnknownKey):
+		return nil, v.wrong(WrongUnknownKey, "the checkpoint of log %s is signed by none of the known keys", t.Origin)
+	case errors.Is(err, errSignature):
+		return nil, v.wrong(WrongSignature, "the checkpoint of log %s was edited: its signature is not that of its key", t.Origin)
+	case err != nil:
+		return nil, v.wrong(WrongEdited, "the checkpoint was edited: it is not one of a receipt log")
+	}
+	all, err := openNote(l.note, named)
+	if err != nil || !slices.Equal(all.Signed, named) || len(named) == 0 {
+		return nil, v.wrong(WrongEdited, "the keys that are named for log %s are not those that have signed it", t.Origin)
+	}
+	c.Cosignatures = all.Cosignatures
+	for _, k := range c.Signed {
+		if k = k.forEdge(); !slices.Contains(v.report.Keys, k) {
+			v.report.Keys = append(v.report.Keys, k)
+		}
+	}
+	return c, nil
+}
+
+// learn adds a key to those that are believed; true: it was not among them.
+func (v *checker) learn(k Key) bool {
+	k = k.forEdge()
+	if slices.Contains(v.keys, k) {
+		return false
+	}
+	v.keys = append(v.keys, k)
+	return true
+}
+
+// begin makes room for a log in the report, and holds its checkpoint against the
+// one before it and against the saved one.
+func (v *checker) begin(c *Checkpoint) error {
+	if last := len(v.report.Logs) - 1; last >= 0 {
+		prev := &v.report.Logs[last]
+		edge, month, _ := splitOrigin(c.Origin)
+		if prevEdge, prevMonth, _ := splitOrigin(prev.Origin); edge == prevEdge && month <= prevMonth {
+			return v.wrong(WrongOrder, "log %s stands behind %s", c.Origin, prev.Origin)
+		}
+	}
+	v.report.Logs = append(v.report.Logs, LogReport{Tree: c.Tree, Cosignatures: c.Cosignatures})
+	v.log, v.at = &v.report.Logs[len(v.report.Logs)-1], v.line
+	v.edge = edge{}
+	if v.saved == nil || v.saved.Origin != c.Origin {
+		return nil
+	}
+	if s, err := openNote(v.saved.Note, v.keys); err != nil || s.Tree != v.saved.Tree {
+		return v.wrong(WrongUnknownKey, "the saved checkpoint of log %s is signed by none of the known keys, or not as it should be", c.Origin)
+	}
+	switch {
+	case c.Size < v.saved.Size:
+		return v.wrong(WrongCutShort, "log %s is cut short: it has %d leaves, and the saved checkpoint was over %d", c.Origin, c.Size, v.saved.Size)
+	case c.Size > v.saved.Size:
+		v.log.Saved = "grown"
+	case c.Root == v.saved.Root:
+		v.log.Saved = "same"
+	default:
+		return v.rewritten()
+	}
+	return nil
+}
+
+func (v *checker) rewritten() error {
+	return v.wrongAt(v.at, WrongRewritten, "the first %d leaves of log %s are not those that the saved checkpoint was over: two logs were signed by one name", v.saved.Size, v.log.Origin)
+}
+
+// tree checks that a log's first hashes are those of its root.
+func (v *checker) tree(l *logLine, c *Checkpoint) error {
+	for level := range max(len(l.frontier), 1) {
+		if level < len(l.frontier) && c.Size>>(level*tileHeight) > 0 && uint64(len(l.frontier[level])) == c.Size>>(level*tileHeight)%tileWidth {
+			continue
+		}
+		return v.wrong(WrongEdited, "the hashes of log %s were edited: they are not as many as it has", c.Origin)
+	}
+	if c.Size>>(len(l.frontier)*tileHeight) > 0 || frontierRoot(l.frontier) != c.Root {
+		return v.wrong(WrongEdited, "the hashes of log %s were edited: they do not give the root that was signed", c.Origin)
+	}
+	s := l.since
+	if s != nil && (s.size < 1 || s.size > c.Size || !l.part || tlog.CheckTree(s.proof, int64(c.Size), c.Root, int64(s.size), s.root) != nil) {
+		return v.wrong(WrongEdited, "the proof that log %s has grown was edited", c.Origin)
+	}
+	if v.log.Saved != "grown" || !l.part {
+		return nil
+	}
+	if s == nil || s.size != v.saved.Size {
+		return v.wrong(WrongCutShort, "this part of log %s cannot be held against the saved checkpoint: export all of it, or the part with that checkpoint", c.Origin)
+	}
+	if s.root != v.saved.Root {
+		return v.rewritten()
+	}
+	return nil
+}
+
+// tile reads a tile, whose hash is known, and what is below it.
+func (v *checker) tile(level int, n uint64, h Hash) error {
+	if !overlaps(level, n, v.log.From, v.log.To) {
+		return nil
+	}
+	want := fmt.Sprintf("the hashes of tile %d of level %d", n, level)
+	line, err := v.expect(want)
+	if err != nil {
+		return err
+	}
+	list, ok := parseTile(line, level, n)
+	if !ok || over(list) != h {
+		return v.notTile(line, level, n)
+	}
+	if level == 0 {
+		return v.leaves(n*tileWidth, list)
+	}
+	for i, h := range list {
+		if err := v.tile(level-1, n*tileWidth+uint64(i), h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func parseTile(line []byte, level int, n uint64) (list []Hash, ok bool) {
+	if !bytes.HasPrefix(line, []byte(tileFront)) {
+		return nil, false
+	}
+	gotLevel, gotN := int64(-1), int64(-1)
+	r := reader{text: line}
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "hashes":
+			list = r.hashes()
+		case "level":
+			gotLevel = r.integer()
+		case "tile":
+			gotN = r.integer()
+		default:
+			r.fail("an unknown field")
+		}
+	})
+	return list, r.end() == nil && len(list) == tileWidth && gotLevel == int64(level) && gotN == int64(n)
+}
+
+// notTile says what is wrong with a line that should be a tile's.
+func (v *checker) notTile(line []byte, level int, n uint64) error {
+	mark := fmt.Appendf(nil, `,"level":%d,"tile":%d}`, level, n)
+	if bytes.HasPrefix(line, []byte(tileFront)) && bytes.HasSuffix(line, mark) || v.stray(line) == WrongEdited {
+		return v.wrong(WrongEdited, "this line was edited: it is not the hashes of tile %d of level %d that were signed", n, level)
+	}
+	if v.again(line, n<<((level+1)*tileHeight), level) {
+		return v.twice()
+	}
+	at := v.line
+	later, found := v.later(func(line []byte) bool {
+		return bytes.HasPrefix(line, []byte(tileFront)) && bytes.HasSuffix(line, mark)
+	})
+	if found {
+		return v.wrongAt(at, WrongOrder, "the hashes of tile %d of level %d should stand here, and stand in line %d", n, level, later)
+	}
+	return v.wrongAt(at, WrongMissing, "the hashes of tile %d of level %d are missing here", n, level)
+}
+
+// later looks through the rest of the export for a line.
+func (v *checker) later(is func(line []byte) bool) (at int64, found bool) {
+	for v.report.Problem == nil {
+		line, err := v.read("any")
+		if err != nil || line == nil {
+			v.report.Problem, v.report.OK = nil, true // the first problem is another
+			return 0, false
+		}
+		if is(line) {
+			return v.line, true
+		}
+	}
+	return 0, false
+}
+
+// splitLeaf takes a leaf's line apart.
+func splitLeaf(line []byte) (index uint64, leaf []byte, ok bool) {
+	rest, ok := bytes.CutPrefix(line, []byte(leafFront))
+	digits, leaf, inner := bytes.Cut(rest, []byte(leafInner))
+	index, err := strconv.ParseUint(string(digits), 10, 64)
+	leaf, ended := bytes.CutSuffix(leaf, []byte("}"))
+	return index, leaf, ok && inner && err == nil && ended && strconv.FormatUint(index, 10) == string(digits)
+}
+
+// leaves reads the leaves whose hashes are known, as far as the export has them.
+func (v *checker) leaves(first uint64, hashes []Hash) error {
+	for i, h := range hashes {
+		index := first + uint64(i)
+		if index < v.log.From || index >= v.log.To {
+			continue
+		}
+		line, err := v.expect("leaf " + strconv.FormatUint(index, 10) + " of log " + v.log.Origin)
+		if err != nil {
+			return err
+		}
+		got, leaf, ok := splitLeaf(line)
+		if !ok || got != index || v.hash(leaf) != h {
+			return v.notLeaf(line, first, hashes, index)
+		}
+		if err := v.take(index, leaf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *checker) hash(leaf []byte) Hash {
+	if need := 1 + len(leaf); cap(v.buffer) < need {
+		v.buffer = make([]byte, 0, 2*need)
+	}
+	return leafHash(v.buffer, leaf)
+}
+
+// notLeaf says what is wrong with a line that should be a leaf's.
+func (v *checker) notLeaf(line []byte, first uint64, hashes []Hash, index uint64) error {
+	origin := v.log.Origin
+	got, leaf, ok := splitLeaf(line)
+	if v.stray(line) == WrongEdited || !ok && bytes.HasPrefix(line, []byte(leafFront)) {
+		return v.wrong(WrongEdited, "this line was edited: it is not leaf %d of log %s", index, origin)
+	}
+	if ok && got == index {
+		if i := slices.Index(hashes, v.hash(leaf)); i >= 0 {
+			return v.wrong(WrongOrder, "this is leaf %d of log %s, numbered as %d", first+uint64(i), origin, index)
+		}
+		return v.wrong(WrongEdited, "leaf %d of log %s was edited: it is not the one that was signed", index, origin)
+	}
+	if v.again(line, index, -1) {
+		return v.twice()
+	}
+	at := v.line
+	want := appendLeafFront(nil, index)
+	if later, found := v.later(func(line []byte) bool { return bytes.HasPrefix(line, want) }); found {
+		return v.wrongAt(at, WrongOrder, "leaf %d of log %s should stand here, and stands in line %d", index, origin, later)
+	}
+	return v.wrongAt(at, WrongMissing, "leaf %d of log %s is missing here", index, origin)
+}
+
+// take takes a leaf that is the signed one into the report.
+func (v *checker) take(index uint64, text []byte) error {
+	l, log := &v.leaf, v.log
+	v.id = ""
+	if err := l.parse(text); err != nil {
+		return v.wrong(WrongFormat, "leaf %d of log %s was signed and is not of this format: %v", index, log.Origin, err)
+	}
+	if log.From == 0 {
+		v.edge.push(v.hash(text), 0, nil)
+		if log.Saved == "grown" && v.edge.size == v.saved.Size && v.edge.root() != v.saved.Root {
+			return v.rewritten()
+		}
+	}
+	if (index == 0) != (l.Type == typeOpen) {
+		return v.wrong(WrongFormat, "leaf %d of log %s is of type %q, and %q is the first one's type alone", index, log.Origin, l.Type, typeOpen)
+	}
+	switch l.Type {
+	case typeReceipt:
+		v.id = l.ID
+		if log.Receipts == 0 {
+			log.FirstTime, log.LastTime = l.Time, l.Time
+		}
+		log.FirstTime, log.LastTime = min(log.FirstTime, l.Time), max(log.LastTime, l.Time)
+		log.add(l)
+	case typeErase:
+		log.Erased++
+	case typeClose:
+		if log.Closed = true; index != log.Size-1 {
+			return v.wrong(WrongFormat, "log %s goes on behind leaf %d, which closes it", log.Origin, index)
+		}
+	case typeOpen:
+		if err := v.follows(l); err != nil {
+			return err
+		}
+	}
+	for _, text := range l.Keys {
+		k, err := ParseKey(text)
+		if edge, _, _ := splitOrigin(log.Origin); err != nil || k.Name != edge {
+			return v.wrong(WrongFormat, "leaf %d of log %s names a key that is none of its edge", index, log.Origin)
+		}
+		if v.learn(k) {
+			log.NewKeys = append(log.NewKeys, k)
+		}
+	}
+	return nil
+}
+
+// follows holds a log's first leaf against the log before it in the export.
+func (v *checker) follows(l *Leaf) error {
+	v.log.Lost = l.Lost
+	if l.Prev != nil {
+		v.log.Follows = l.Prev.Origin
+	}
+	last := len(v.report.Logs) - 2
+	if last < 0 {
+		return nil
+	}
+	prev := &v.report.Logs[last]
+	edge, month, _ := splitOrigin(v.log.Origin)
+	prevEdge, prevMonth, _ := splitOrigin(prev.Origin)
+	switch {
+	case edge != prevEdge || l.Prev == nil || l.Prev.Origin != prev.Origin: // the report says what it follows
+	case month.calendar() == prevMonth.calendar() && l.Prev.Size != prev.Size: // begun anew: what was stored is not what was signed
+	case *l.Prev != prev.Tree:
+		return v.wrong(WrongCutShort, "log %s ends at %d leaves, and this leaf says that it has %d and another root", prev.Origin, prev.Size, l.Prev.Size)
+	}
+	return nil
+}

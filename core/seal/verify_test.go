@@ -1,0 +1,157 @@
+package seal
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestExportIsWhole(t *testing.T) {
+	r := newRig(t)
+	for _, n := range []int{0, 1, 2, 252, 253, 1, 254, 400} { // sizes around those of tiles
+		r.add(n, 64)
+		r.seal.Seal(receipt(r.made, r.now))
+		r.made++
+		r.commit()
+		export := r.export(ExportOptions{})
+		for _, keys := range [][]Key{nil, r.seal.Keys()} {
+			report := good(t, export, Check{Keys: keys})
+			if got := report.Total.Receipts; got != int64(r.made) {
+				t.Fatalf("%d receipts of %d", got, r.made)
+			}
+			if l := report.Logs[0]; l.Size != uint64(r.made)+1 || l.To != l.Size || l.Closed || report.Lines != int64(len(lines(export))) {
+				t.Fatalf("%+v", l)
+			}
+		}
+	}
+}
+
+func TestEveryChangeOfALine(t *testing.T) {
+	r := newRig(t)
+	r.add(280, 64)
+	export := r.export(ExportOptions{})
+	all := lines(export)
+	check := Check{Keys: r.seal.Keys(), Saved: r.checkpoint("2026-11").Note}
+	for i := range all {
+		line := int64(i + 1)
+		gone := append(append([][]byte{}, all[:i]...), all[i+1:]...)
+		word := WrongMissing
+		switch {
+		case i == 0:
+			word = WrongFormat
+		case i == len(all)-1:
+			word = WrongCutShort
+		}
+		bad(t, joined(gone), check, word, line)
+
+		twice := append(append(append([][]byte{}, all[:i+1]...), all[i]), all[i+1:]...)
+		if report := verify(t, joined(twice), check); report.OK || report.Problem.Line != line+1 {
+			t.Fatalf("line %d twice: %v", line, report.Problem)
+		} else if report.Problem.Word != WrongTwice {
+			t.Fatalf("line %d twice: %v (%s)", line, report.Problem, report.Problem.Word)
+		}
+
+		if i+1 < len(all) {
+			swapped := append([][]byte{}, all...)
+			swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
+			report := verify(t, joined(swapped), check)
+			if report.OK || report.Problem.Line != line {
+				t.Fatalf("lines %d and %d swapped: %v", line, line+1, report.Problem)
+			}
+			if bytes.HasPrefix(all[i], []byte(leafFront)) && bytes.HasPrefix(all[i+1], []byte(leafFront)) && report.Problem.Word != WrongOrder {
+				t.Fatalf("lines %d and %d swapped: %v (%s)", line, line+1, report.Problem, report.Problem.Word)
+			}
+		}
+
+		bad(t, joined(all[:i]), check, WrongCutShort, line)
+	}
+	// Any two lines, far apart.
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		i, j := random.IntN(len(all)), random.IntN(len(all))
+		if i == j {
+			continue
+		}
+		swapped := append([][]byte{}, all...)
+		swapped[i], swapped[j] = swapped[j], swapped[i]
+		if report := verify(t, joined(swapped), check); report.OK || report.Problem.Line != int64(min(i, j)+1) {
+			t.Fatalf("lines %d and %d swapped: %v", i+1, j+1, report.Problem)
+		}
+		moved := append([][]byte{}, all[:i]...)
+		moved = append(moved, all[i+1:]...)
+		moved = append(moved[:j:j], append([][]byte{all[i]}, moved[j:]...)...)
+		if report := verify(t, joined(moved), check); report.OK || report.Problem.Line != int64(min(i, j)+1) {
+			t.Fatalf("line %d moved to %d: %v", i+1, j+1, report.Problem)
+		}
+	}
+}
+
+func TestEveryTruncation(t *testing.T) {
+	r := newRig(t)
+	r.add(300, 64)
+	export := r.export(ExportOptions{})
+	line := int64(1)
+	for n := range export {
+		if n > 2000 && n < len(export)-2000 && n%97 != 0 { // a sample in the middle
+			if export[n] == '\n' {
+				line++
+			}
+			continue
+		}
+		bad(t, export[:n], Check{Keys: r.seal.Keys()}, WrongCutShort, line)
+		if export[n] == '\n' {
+			line++
+		}
+	}
+}
+
+// TestFlippedBits flips single bits of an export: of everything that is not a leaf,
+// and a sample of the rest.
+func TestFlippedBits(t *testing.T) {
+	r := newRig(t)
+	r.add(280, 64)
+	export := r.export(ExportOptions{})
+	check := Check{Keys: r.seal.Keys()}
+	random := rand.New(rand.NewPCG(3, 4))
+	flips := 10_000
+	if testing.Short() {
+		flips = 1000
+	}
+	front := bytes.IndexByte(export, '\n') + 1
+	front += bytes.IndexByte(export[front:], '\n') + 1
+	for i := range flips {
+		at := random.IntN(len(export))
+		switch i % 4 {
+		case 0: // the first two lines have the most to say
+			at = random.IntN(front)
+		case 1:
+			at = len(export) - 1 - random.IntN(2000)
+		}
+		flipped := bytes.Clone(export)
+		flipped[at] ^= 1 << random.IntN(8)
+		report := verify(t, flipped, check)
+		want := int64(bytes.Count(export[:at], []byte("\n")) + 1)
+		if report.OK || report.Problem.Line != want {
+			t.Fatalf("byte %d of line %d, %q to %q: %v", at, want, export[at], flipped[at], report.Problem)
+		}
+		// The export's own keys must not make it pass either.
+		if i%8 == 0 && verify(t, flipped, Check{}).OK {
+			t.Fatalf("byte %d of line %d, %q to %q: accepted with the export's keys", at, want, export[at], flipped[at])
+		}
+	}
+}
+
+func TestSumsAreExact(t *testing.T) {
+	r := newRig(t)
+	r.add(500, 100)
+	report := good(t, r.export(ExportOptions{}), Check{})
+	var want Sums
+	for i := range 500 {
+		x := receipt(i, r.now)
+		want.add(&Leaf{Charge: x.Charge, Usage: x.Usage})
+	}
+	if fmt.Sprint(want) != fmt.Sprint(report.Total) || want.ChargeUSD() != report.Total.ChargeUSD() {
+		t.Fatalf("%v, it should be %v", report.Total, want)
+	}
+}
