@@ -173,12 +173,20 @@ func createKey(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	keyNotes(c, k)
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, k)
 	}
 	fmt.Fprintf(c.App.ErrWriter, "key %s (%s) is made; it is shown this once:\n", k.ID, k.Name)
 	fmt.Fprintln(c.App.Writer, k.Text)
 	return nil
+}
+
+// keyNotes shows what is likely not meant, beside the answer.
+func keyNotes(c *cli.Context, k control.Key) {
+	for _, note := range k.Notes {
+		fmt.Fprintf(c.App.ErrWriter, "headway: note: %s\n", printable(note))
+	}
 }
 
 func listKeys(ctx context.Context, c *cli.Context, s *control.Client, _ []string) error {
@@ -268,6 +276,7 @@ func setKey(ctx context.Context, c *cli.Context, s *control.Client, args []strin
 	if err != nil {
 		return err
 	}
+	keyNotes(c, k)
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, k)
 	}

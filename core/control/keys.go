@@ -2,8 +2,11 @@ package control
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"headway/core"
@@ -18,6 +21,9 @@ type Key struct {
 	Budget   []Budget   `json:"budget,omitempty"`
 	// Text is the key itself, in the answer that made it and nowhere else.
 	Text string `json:"key,omitempty"`
+	// Notes are advice on what is allowed and likely not meant, in the answer to what
+	// made or changed it.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Budget is how a key stands with one of its budgets.
@@ -87,7 +93,7 @@ func (d *Desk) postKey(r *http.Request) (any, error) {
 		return nil, err
 	}
 	v, err := d.key(id)
-	v.Text = secret.Reveal()
+	v.Text, v.Notes = secret.Reveal(), d.keyNotes(&v.Key, body)
 	return made201{v}, err
 }
 
@@ -100,7 +106,51 @@ func (d *Desk) patchKey(r *http.Request) (any, error) {
 	if err := d.setKey(whoOf(r), id, body); err != nil {
 		return nil, err
 	}
-	return d.key(id)
+	v, err := d.key(id)
+	v.Notes = d.keyNotes(&v.Key, body)
+	return v, err
+}
+
+// keyNotes says which names of the key's lists that a body sets no offer has. One
+// that is blocked need not be served: only one that is nearly served is likely
+// misspelt, and then blocks nothing.
+func (d *Desk) keyNotes(k *core.Key, body []byte) (notes []string) {
+	var set map[string]json.RawMessage
+	_ = json.Unmarshal(body, &set) // it has been read before
+	s := d.Gateway.Setup()
+	for _, l := range [...]struct {
+		field string
+		names []core.Model
+	}{{"models", k.Models}, {"allow_models", k.AllowModels}, {"block_models", k.BlockModels}} {
+		if _, ok := set[l.field]; !ok {
+			continue
+		}
+		blocks := l.field == "block_models"
+		for _, name := range l.names {
+			if name == core.AutoModel {
+				if !blocks {
+					notes = append(notes, l.field+": auto is no model and opens nothing: name those models of routing.auto that may be used")
+				}
+				continue
+			}
+			near := s.Catalogue.Near(name, nil, nil)
+			if len(s.Catalogue.Lookup(name)) > 0 || blocks && len(near) == 0 {
+				continue
+			}
+			note := fmt.Sprintf("%s: no offer has %q now", l.field, shorten(string(name)))
+			for i, n := range near {
+				note += [...]string{"; did you mean ", ", ", ", "}[i] + strconv.Quote(string(n))
+			}
+			if len(near) > 0 {
+				note += "?"
+			}
+			notes = append(notes, note)
+		}
+	}
+	if len(notes) > 0 && !k.Revoked && len(s.Catalogue.Models(k, &s.Settings.Routing)) == 0 {
+		notes = append(notes, "the key can use no model as it is")
+	}
+	return notes
 }
 
 func (d *Desk) dropKey(r *http.Request) (any, error) {

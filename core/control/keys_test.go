@@ -63,6 +63,36 @@ func TestAKeyIsMadeUsedChangedAndRevoked(t *testing.T) {
 	r.refused("DELETE", "keys/none", "", 404, "there is no key")
 }
 
+// TestAKeysModelsThatNobodyServes: names of models that no offer has are allowed, as
+// a node may bring them, and said.
+func TestAKeysModelsThatNobodyServes(t *testing.T) {
+	r := newRig(t)
+	says := func(v map[string]any, want ...string) {
+		t.Helper()
+		notes, _ := v["notes"].([]any)
+		if len(notes) != len(want) {
+			t.Errorf("notes %q, want %q", notes, want)
+			return
+		}
+		for i := range want {
+			if notes[i] != want[i] {
+				t.Errorf("note %q, want %q", notes[i], want[i])
+			}
+		}
+	}
+	k := r.must("POST", "keys", `{"name": "typo", "models": ["smal", "large"], "allow_models": ["auto"], "block_models": ["lorge", "nothing-like-it"]}`)
+	says(k, `models: no offer has "smal" now; did you mean "small"?`, "allow_models: auto is no model and opens nothing: name those models of routing.auto that may be used",
+		`block_models: no offer has "lorge" now; did you mean "large"?`, "the key can use no model as it is")
+	path := "keys/" + k["id"].(string)
+	if v := r.item("keys", k["id"].(string)); v["notes"] != nil {
+		t.Errorf("it is listed with %v", v["notes"])
+	}
+	says(r.must("PATCH", path, `{"owner": "me"}`)) // of what was not changed nothing is said
+	says(r.must("PATCH", path, `{"allow_models": null, "block_models": null, "models": ["gpt-9"]}`), `models: no offer has "gpt-9" now`, "the key can use no model as it is")
+	says(r.must("PATCH", path, `{"models": ["small", "gpt-9"]}`), `models: no offer has "gpt-9" now`)
+	says(r.must("PATCH", path, `{"models": ["small"]}`))
+}
+
 func TestAKeyOfOnesOwn(t *testing.T) {
 	r := newRig(t)
 	k := r.must("POST", "keys", `{"name": "own", "key": "0123456789abcdef"}`)
