@@ -118,7 +118,10 @@ func (m *modelServer) format() core.Format {
 
 // slots is how many calls the server works on at once.
 func (m *modelServer) slots(k facts) int64 {
-	n := cmp.Or(m.Slots.V, k.slots)
+	if m.Slots.V > 0 {
+		return min(m.Slots.V, mostQueue)
+	}
+	n := k.slots
 	if n < 1 {
 		n = map[core.Format]int64{core.FormatOllama: ollamaSlots, core.FormatLlamaCpp: 1}[k.format]
 	}

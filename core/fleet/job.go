@@ -69,6 +69,12 @@ func newJob(s *nodeSession, m *modelServer, stream uint64, st start) *nodeJob {
 	return j
 }
 
+// drop ends the job's work, with why. The first to do so counts.
+func (j *nodeJob) drop(why error) {
+	j.cancel(why)
+	j.in.close(errInletClosed) // a transport waits for who reads a request's body
+}
+
 // enter gives the job a slot or a place in its server's line, or says why not.
 func (j *nodeJob) enter(body []byte, last bool) refused {
 	if j.check() != nil || j.open(body, last) != nil {
@@ -150,8 +156,7 @@ func (j *nodeJob) run() {
 	if cause == errEnded {
 		cause = nil
 	}
-	j.cancel(errEnded)
-	j.in.close(errInletClosed)
+	j.drop(errEnded)
 	wait := core.Opt[float64]{}
 	if !j.ticket.got.IsZero() {
 		wait = core.Some(core.Ms(j.ticket.wait()))
@@ -198,14 +203,10 @@ func (j *nodeJob) serve() (word string, trailer http.Header) {
 	}
 	if err != nil {
 		j.meter.end(clock(), false)
-		word = j.broken(err)
-		if word == endCut {
-			word = endConnect // nothing of the answer came
-		}
-		if word == endRefused || word == endConnect {
+		if word = j.broken(err); word == endRefused || word == endConnect {
 			j.m.doubt()
 		}
-		j.cancel(errEnded) // before its body is closed: nothing is to be waited for
+		j.drop(errEnded) // before its body is closed: nothing is to be waited for
 		return word, nil
 	}
 	err = j.copy(resp.Body)
@@ -213,7 +214,7 @@ func (j *nodeJob) serve() (word string, trailer http.Header) {
 	if err != io.EOF {
 		word = j.broken(err)
 		if _, lost := j.out.waiting(); lost != nil {
-			j.cancel(errEnded)
+			j.drop(errEnded)
 		}
 	}
 	_ = resp.Body.Close()
@@ -230,7 +231,7 @@ func (j *nodeJob) serve() (word string, trailer http.Header) {
 // broken is the word for what went wrong.
 func (j *nodeJob) broken(err error) string {
 	if err == errSlow {
-		j.cancel(errSlow)
+		j.drop(errSlow)
 	}
 	switch cause := context.Cause(j.ctx); {
 	case cause == errSlow:

@@ -17,6 +17,8 @@ const (
 	meteredEvent = 16 << 20
 	// meteredBody is the longest unstreamed answer that is.
 	meteredBody = 4 << 20
+	// sniffed is how much white space may come before an answer shows what it is.
+	sniffed = 4 << 10
 )
 
 // shape is how an answer comes.
@@ -110,11 +112,11 @@ func (m *meter) stop() { m.shape, m.broken, m.body = shapeOff, true, nil }
 func (m *meter) sniff(p []byte, at time.Time) {
 	m.keep(p)
 	head := bytes.TrimLeft(m.body, " \t\r\n")
-	if m.shape == shapeOff || len(head) == 0 {
+	if m.shape == shapeOff || len(head) == 0 && len(m.body) < sniffed {
 		return
 	}
 	m.shape = shapeWhole
-	if m.reader.Split() == core.SplitSSE && head[0] != '{' && head[0] != '<' {
+	if len(head) > 0 && m.reader.Split() == core.SplitSSE && head[0] != '{' && head[0] != '<' {
 		all := m.body
 		m.body = nil
 		m.stream()

@@ -1,20 +1,18 @@
 package fleet
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"headway/adapters"
@@ -53,7 +51,10 @@ func transport(t testing.TB) *http.Transport {
 // testLog writes what a node logs to the test.
 type testLog struct{ t testing.TB }
 
-func (l testLog) Write(p []byte) (int, error) { l.t.Log(strings.TrimSpace(string(p))); return len(p), nil }
+func (l testLog) Write(p []byte) (int, error) {
+	l.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
 
 // nodeRig is a node on a bus in memory, with an edge that the test plays.
 type nodeRig struct {
@@ -127,13 +128,12 @@ type playedEdge struct {
 	deaf    bool // does not answer a hello
 	silent  bool // sends no beats
 	hellos  []core.NodeReport
-	beats   []beat
+	heard   []beat
 	streams map[uint64]*playedStream
 	last    uint64
 	calls   map[string]core.NodeCall // by id
 	handed  int                      // messages of calls
 	reject  func(core.NodeCall) bool
-	strange []string // what came that should not
 	links   []*memLink
 	subs    []core.Subscription
 	ended   chan struct{}
@@ -244,7 +244,7 @@ func (e *playedEdge) onBeat(_ string, data []byte) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.beats = append(e.beats, b)
+	e.heard = append(e.heard, b)
 }
 
 func (e *playedEdge) onCalls(reply string, data []byte) {
@@ -421,7 +421,9 @@ func (s *playedStream) raw(f frame) {
 	}
 }
 
-func (s *playedStream) give(frames, bytes uint32) { s.send(kindCredit, credit{frames, bytes}.append(nil), false) }
+func (s *playedStream) give(frames, bytes uint32) {
+	s.send(kindCredit, credit{frames, bytes}.append(nil), false)
+}
 
 // cancel tells the node that no more is wanted, and forgets the stream.
 func (s *playedStream) cancel() {
@@ -523,16 +525,29 @@ func event(text string) string {
 
 const eventsEnd = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":9}}` + "\n\ndata: [DONE]\n\n"
 
-// lines tells goroutines of the node's from others: those that run this package's
-// code or net/http's transport for it.
-func dataOf(frames []frame) []byte {
-	var b bytes.Buffer
-	for _, f := range frames {
-		if f.kind == kindData {
-			b.Write(f.payload)
+// inBubble runs a test on a clock that jumps from one event to the next. What it
+// calls must stay in memory.
+func inBubble(t *testing.T, f func(*testing.T)) { synctest.Test(t, f) }
+
+// bodyTransport is a transport whose every answer to a POST is a body; what is asked with
+// GET is well.
+func bodyTransport(body io.ReadCloser) http.RoundTripper {
+	return tripFunc(func(r *http.Request) (*http.Response, error) {
+		resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, ContentLength: -1, Body: http.NoBody, Request: r}
+		if r.Method == http.MethodPost {
+			resp.Body = body
 		}
-	}
-	return b.Bytes()
+		return resp, nil
+	})
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+type tripFunc func(*http.Request) (*http.Response, error)
+
+func (f tripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// blocked is a reader that waits.
+func blocked(until <-chan struct{}) io.Reader { return blockedReader{until} }
+
+type blockedReader struct{ until <-chan struct{} }
+
+func (b blockedReader) Read([]byte) (int, error) { <-b.until; return 0, io.EOF }

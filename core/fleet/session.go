@@ -108,6 +108,7 @@ func (s *nodeSession) run(ctx context.Context) bool {
 	s.mu.Unlock()
 	s.n.spool.detach(s.link)
 	s.cancel(errSession)
+	s.dropAll(errSession)
 	s.link.Close() // whoever waits for the network waits no more
 	s.jobs.Wait()
 	work.Wait()
@@ -159,7 +160,7 @@ func (s *nodeSession) watch(ctx context.Context) error {
 				return nil
 			}
 			cut = true
-			s.cancelAll(errStopping)
+			s.dropAll(errStopping)
 			timer := time.NewTimer(lastWords)
 			defer timer.Stop()
 			deadline = timer.C
@@ -178,11 +179,11 @@ func (s *nodeSession) quiet(last bool) bool {
 	return len(s.streams) == 0 && (last || len(s.untaken) == 0)
 }
 
-func (s *nodeSession) cancelAll(why error) {
+func (s *nodeSession) dropAll(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, j := range s.streams {
-		j.cancel(why)
+		j.drop(why)
 	}
 }
 
@@ -329,7 +330,7 @@ func (s *nodeSession) takeBeat(_, _ string, data []byte) {
 			j.absent = 0
 		}
 		if j.absent >= beatsToEnd && now.Sub(j.began) > beatsToEnd*t.heartbeat() {
-			j.cancel(errReaped)
+			j.drop(errReaped)
 		}
 	}
 	for stream, e := range s.untaken {
@@ -388,11 +389,11 @@ func (s *nodeSession) take(_, _ string, data []byte) {
 	case kindCredit:
 		j.out.credit(parseCredit(f.payload))
 	case kindCancel:
-		j.cancel(errCancelled)
+		j.drop(errCancelled)
 	case kindBody:
 		j.next++
 		if f.seq != j.next || j.in.push(f.payload, f.last) != nil {
-			j.cancel(errGap)
+			j.drop(errGap)
 		}
 	}
 }
