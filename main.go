@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -24,9 +25,11 @@ import (
 	"headway/core/command"
 	"headway/core/control"
 	"headway/core/estimate"
+	"headway/core/fleet"
 	"headway/core/gateway"
 	"headway/core/ledger"
 	"headway/core/measure"
+	"headway/embedded/bus"
 	"headway/embedded/store"
 	"headway/scripts"
 )
@@ -80,18 +83,37 @@ func serve(o command.ServeOptions) error {
 	keys := ledger.NewKeys(&secrets.Pepper)
 	transports := gateway.NewTransports()
 	defer transports.Close()
+	// Nodes come in by the bus, and calls go out to them by the edge. The bus is not
+	// open yet: neither asks the desk, which knows them both, anything before it is.
+	var desk *control.Desk
+	var edge *fleet.Edge
+	nodes := bus.New(bus.Options{Folder: filepath.Join(file.Data, "nats"), Listen: file.NATS.Listen, Clock: clock, Log: log,
+		Admit: func(public, token string) (core.NodeID, error) { return desk.AdmitNode(public, token) },
+		Joined: func(node core.NodeID, session uint64) {
+			owner, _ := desk.Node(node)
+			edge.Joined(node, session, owner)
+		},
+		Left: func(node core.NodeID, session uint64) { edge.Left(node, session) }})
+	defer func() { logError(log, "nodes", nodes.Close()) }()
+	edge = fleet.NewEdge(fleet.EdgeParts{Clock: clock, Log: log, Bus: nodes, Book: st, Vault: st, Heartbeat: file.NATS.Heartbeat, Misses: file.NATS.HeartbeatMisses,
+		Changed: func() { desk.NodesChanged() }, Disconnect: nodes.Disconnect})
 	metrics := gateway.NewMetrics()
 	gw := gateway.New(gateway.Parts{Clock: clock, Log: log, Adapters: adapters.All(), Providers: adapters.Providers(clock), Keys: keys,
-		Book: st, Board: board, Estimator: estimator, Accounts: accounts, Scripts: folder, Dialer: transports, Metrics: metrics})
+		Book: st, Board: board, Estimator: estimator, Accounts: accounts, Scripts: folder, Dialer: dialer{edge, transports}, Metrics: metrics})
 	metrics.Watch(gw)
 	metrics.WatchScripts(folder)
+	metrics.WatchNodes(edge.Nodes)
 	prober := gateway.NewProber(gw, board, probes)
-	desk, err := control.NewDesk(control.Parts{Clock: clock, Log: log, Gateway: gw, Keys: keys, Pepper: &secrets.Pepper, AdminToken: secrets.AdminToken,
-		Vault: st, Book: st, Board: board, Accounts: accounts, Prober: prober, Scripts: folder, Parse: command.Parsers(file.Path), Version: version})
+	desk, err = control.NewDesk(control.Parts{Clock: clock, Log: log, Gateway: gw, Keys: keys, Pepper: &secrets.Pepper, AdminToken: secrets.AdminToken,
+		Vault: st, Book: st, Board: board, Accounts: accounts, Prober: prober, Scripts: folder,
+		Fleet: edge, Gate: command.Gate{Server: nodes, Advertise: file.NATS.Advertise}, Parse: command.Parsers(file.Path), Version: version})
 	if err != nil {
 		return err
 	}
 	if err := desk.Apply(command.Config(file)); err != nil {
+		return err
+	}
+	if err := desk.OpenNodes(); err != nil {
 		return err
 	}
 	front, err := net.Listen("tcp", file.Listen)
@@ -123,6 +145,8 @@ func serve(o command.ServeOptions) error {
 	run.Go(func() error { return desk.Run(ctx) })
 	run.Go(func() error { return folder.Run(ctx) })
 	run.Go(func() error { return prober.Run(ctx) })
+	run.Go(func() error { return edge.Run(ctx) })
+	run.Go(func() error { return command.Settle(ctx) })
 	if o.Traffic != nil {
 		run.Go(func() error { return o.Traffic(ctx, front.Addr().String()) })
 	}
@@ -158,10 +182,26 @@ func serve(o command.ServeOptions) error {
 		logError(log, "calls", public.Shutdown(last))
 	}
 	cutOff(gateway.ErrStopping)
+	logError(log, "nodes", nodes.Close()) // no call is out there any more: nodes learn that the edge is gone
 	logError(log, "socket", local.Close())
 	err = run.Wait()
 	stopWriting() // nothing is handed over any more: the queue is written out
 	return errors.Join(err, writer.Wait())
+}
+
+// dialer makes the round trip of an attempt: to a node's model server by the bus, to
+// any other provider over HTTP.
+type dialer struct {
+	edge       *fleet.Edge
+	transports *gateway.Transports
+}
+
+// RoundTripper is the way to a provider.
+func (d dialer) RoundTripper(p *core.Provider) (http.RoundTripper, error) {
+	if p.Node != "" {
+		return d.edge.RoundTripper(p)
+	}
+	return d.transports.RoundTripper(p)
 }
 
 // newServer makes an HTTP server with the limits of SPEC §22. It has no write

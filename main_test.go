@@ -27,12 +27,14 @@ var mayImport = map[string][]string{
 	"headway/core/ledger":    {},
 	"headway/core/estimate":  {"headway/core/measure"},
 	"headway/core/market":    {"headway/core/measure", "headway/core/estimate"},
+	"headway/core/fleet":     {"headway/core/measure", "headway/core/relay"},
 	"headway/core/gateway":   {"headway/core/market", "headway/core/measure", "headway/core/relay", "headway/core/ledger", "headway/core/estimate"},
 	"headway/core/control":   {"headway/core/gateway", "headway/core/market", "headway/core/measure", "headway/core/ledger", "headway/core/estimate"},
 	"headway/core/command":   {"*"},
 	"headway/adapters":       {},
 	"headway/conf":           {},
 	"headway/scripts":        {},
+	"headway/embedded/bus":   {},
 	"headway/embedded/store": {},
 	"headway/embedded/sim":   {},
 }
@@ -43,6 +45,7 @@ var onlyIn = map[string][]string{
 	"github.com/dgraph-io/badger": {"headway/embedded/store"},
 	"github.com/urfave/cli":       {"headway", "headway/core/command"},
 	"github.com/dop251/goja":      {"headway/scripts"},
+	"github.com/nats-io/":         {"headway/embedded/bus"},
 	"go.yaml.in/yaml":             {"headway/conf"},
 	"golang.org/x/oauth2":         {"headway/adapters"},
 }

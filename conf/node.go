@@ -116,8 +116,8 @@ func nodeRecord() value[nodeDraft] {
 // nodeFormats are those of a node's model servers.
 var nodeFormats = []string{string(core.FormatLlamaCpp), string(core.FormatOllama), string(core.FormatOpenAI)}
 
-// mostSlots bounds slots and queue, as the edge does.
-const mostSlots = 10_000
+// MostSlots bounds slots and queue, as the edge does.
+const MostSlots = 10_000
 
 func upstreamRecord() value[upstream] {
 	return record([]field[upstream]{
@@ -132,9 +132,9 @@ func upstreamRecord() value[upstream] {
 		key("api_key", "Its own credential, where it wants one: ${NAME} or ${file:PATH}. It stays on this machine.",
 			secret(1), func(u *upstream) *core.Secret { return &u.APIKey }),
 		key("slots", "The calls that it works on at once. Left out: what it says itself, else what its kind usually has.",
-			maybe(whole(1, mostSlots)), func(u *upstream) *core.Opt[int64] { return &u.Slots }),
+			maybe(whole(1, MostSlots)), func(u *upstream) *core.Opt[int64] { return &u.Slots }),
 		key("queue", "The calls that may wait for a slot; one more goes elsewhere. 0: none waits.",
-			maybe(whole(0, mostSlots)), func(u *upstream) *core.Opt[int64] { return &u.Queue }),
+			maybe(whole(0, MostSlots)), func(u *upstream) *core.Opt[int64] { return &u.Queue }),
 		key("fixed", "Whether only the models of offers are there, and the server is not asked which it has.",
 			flag(), func(u *upstream) *bool { return &u.Fixed }),
 		key("offers", "What there is to say of its models: names, prices, limits. Those that are not named are served too, for free.",

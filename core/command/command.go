@@ -31,7 +31,7 @@ type Program struct {
 // exit code: 0 done, 1 failed, 2 wrong usage (SPEC §16).
 func Main(args []string, p Program) int {
 	app := newApp(p)
-	// Commands stop on Ctrl-C; serve and simulate, which listen for signals
+	// Commands stop on Ctrl-C; serve, node and simulate, which listen for signals
 	// themselves, stop in their own order.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -56,9 +56,9 @@ func newApp(p Program) *cli.App {
 		Writer:               os.Stdout, ErrWriter: os.Stderr, Reader: os.Stdin,
 		ExitErrHandler: func(*cli.Context, error) {}, // Main says it
 		Commands: []*cli.Command{
-			serveCommand(p), simulateCommand(p),
+			serveCommand(p), nodeCommand(p), simulateCommand(p),
 			initCommand(), checkCommand(p), applyCommand(),
-			keyCommand(), offersCommand(), modelsCommand(),
+			keyCommand(), offersCommand(), modelsCommand(), nodesCommand(),
 			requestsCommand(), traceCommand(), usageCommand(), speedCommand(), auditCommand(), statusCommand(),
 			rankCommand(), measureCommand(p), strategyCommand(p),
 			versionCommand(p), completionCommand(),

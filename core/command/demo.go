@@ -3,8 +3,10 @@ package command
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -14,10 +16,13 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 
 	"headway/conf"
 	"headway/core"
 	"headway/core/control"
+	"headway/core/fleet"
+	"headway/embedded/bus"
 	"headway/embedded/sim"
 )
 
@@ -33,6 +38,7 @@ const (
 type demonstration struct {
 	file    *conf.File
 	world   *sim.Demo
+	own     string // the address of the node's model server
 	servers []*http.Server
 	running sync.WaitGroup // the servers' goroutines; close waits for them
 }
@@ -71,7 +77,17 @@ func demo(c *cli.Context, p Program, o ServeOptions) error {
 		ready(addr)
 		say.say("%s", d.screen(addr))
 	}
-	o.Traffic = d.traffic
+	o.Traffic = func(ctx context.Context, addr string) error {
+		run, ctx := errgroup.WithContext(ctx)
+		run.Go(func() error { return d.traffic(ctx, addr) })
+		run.Go(func() error {
+			if err := d.node(ctx, p, o.Log); err != nil && ctx.Err() == nil { // the rest of the demo works without
+				o.Log.Warn("the demo's node", "error", err)
+			}
+			return nil
+		})
+		return run.Wait()
+	}
 	return p.Serve(o)
 }
 
@@ -94,7 +110,7 @@ func newDemonstration(file *conf.File, clock core.Clock) (*demonstration, error)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range world.Servers {
+	for _, s := range append(world.Servers, world.Own) {
 		if err := serve(s); err != nil {
 			d.close()
 			return nil, err
@@ -104,6 +120,8 @@ func newDemonstration(file *conf.File, clock core.Clock) (*demonstration, error)
 		d.close()
 		return nil, err
 	}
+	d.own = address[d.world.Own.Name]
+	file.NATS.Listen, file.NATS.Advertise = "127.0.0.1:0", ""
 	file.Settings.Limits.Drain = 5 * time.Second // nobody waits for a demo to stop
 	file.Providers, file.Offers = d.world.Providers, d.world.Offers
 	file.Keys = []conf.Credential{{Key: core.Key{ID: "demo", Name: "demo", FromFile: true}, Secret: core.NewSecret(demoKey)}}
@@ -116,6 +134,71 @@ func (d *demonstration) close() {
 		_ = s.Close()
 	}
 	d.running.Wait()
+}
+
+// nodeFolder keeps the credential of the demo's node, in the demo's data folder.
+const nodeFolder = "node"
+
+// node is a machine of one's own in the demo: it joins the running server as any
+// node does, with the server's model server behind it, until ctx ends.
+func (d *demonstration) node(ctx context.Context, p Program, log *slog.Logger) error {
+	client, err := control.Dial(d.file.Data)
+	if err != nil {
+		return err
+	}
+	credential, err := d.joinNode(ctx, client, core.NodeID(d.world.Own.Name))
+	if err != nil {
+		return err
+	}
+	upstream := fleet.Upstream{URL: d.own, Format: core.FormatOpenAI, Slots: core.Some[int64](sim.OwnSlots),
+		Offers: []core.NodeModel{{Model: sim.DemoSmall, Upstream: sim.OwnModel, Limits: core.OfferLimits{Context: core.Some[int64](32_768), MaxOutput: core.Some[int64](4096)},
+			Labels: map[string]string{"own": "yes"}}}}
+	node := fleet.NewNode(fleet.NodeParts{Clock: p.Clock, Log: log, Name: credential.Name, Version: p.Version, Formats: nodeFormats(),
+		Upstreams: []fleet.Upstream{upstream}, Vault: core.NewMemory(), Transport: nodeTransport(),
+		Dial: func(ctx context.Context) (core.Link, error) { return bus.Dial(ctx, credential) }})
+	return node.Run(ctx)
+}
+
+// joinNode is the node's credential: that of an earlier start, where the server
+// still knows it, at the port of this one.
+func (d *demonstration) joinNode(ctx context.Context, client *control.Client, name core.NodeID) (bus.Credential, error) {
+	folder := filepath.Join(d.file.Data, nodeFolder)
+	c, kept, err := bus.LoadCredential(folder)
+	if err != nil {
+		return c, err
+	}
+	nodes, err := client.Nodes(ctx)
+	if err != nil {
+		return c, err
+	}
+	state := ""
+	for _, n := range nodes.Items {
+		if n.Name == name {
+			state = n.State
+		}
+	}
+	if kept && (state == core.NodeUp || state == core.NodeLost) {
+		st, err := client.Status(ctx)
+		c.Address = st.NodesListen
+		return c, err
+	}
+	if state != "" && state != core.NodeRevoked { // an earlier start ended in the middle of this
+		if _, err := client.RevokeNode(ctx, string(name)); err != nil {
+			return c, err
+		}
+	}
+	v, err := client.EnrolNode(ctx, string(name), "", "")
+	if err != nil {
+		return c, err
+	}
+	join, err := bus.ParseJoin(v.Join)
+	if err != nil {
+		return c, err
+	}
+	if c, err = bus.NewCredential(join); err != nil {
+		return c, err
+	}
+	return c, errors.Join(os.MkdirAll(folder, 0o700), c.Save(folder))
 }
 
 // traffic sends light traffic to the running demo until ctx ends.
@@ -154,6 +237,7 @@ A demo of Headway: four simulated providers, a week of their history, light traf
 
   turtle   cheap and slow          owl    reads long prompts fast
   hare     dear and fast           moth   flaky
+  beaver   a node: as if it were a machine of your own, free, two calls at a time
 
 Lists show each of them once for every format that it speaks: turtle, turtle-anthropic and so on.
 
@@ -165,6 +249,7 @@ Then see what happened and why (in another terminal):
 
   %[3]s requests
   %[3]s trace last
+  %[3]s nodes list
   %[3]s speed
   %[3]s usage
   %[3]s strategy replay cheapest

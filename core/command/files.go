@@ -295,12 +295,27 @@ func statusCommand() *cli.Command {
 			out := c.App.Writer
 			fmt.Fprintf(out, "version     %s\nlistening   %s\nfile        %s\nstarted     %s\nopen calls  %d\n", st.Version, orDash(st.Listen), orDash(st.File), at(st.StartedAt), st.OpenCalls)
 			fmt.Fprintf(out, "offers      %d active, %d out, %d paused\nkeys        %d\nreceipts    %s\n", st.Offers["active"], st.Offers["out"], st.Offers["paused"], st.Keys, health(st))
+			if len(st.Nodes) > 0 {
+				fmt.Fprintf(out, "nodes       %s\n", nodesStanding(st))
+			}
 			if st.Probes != nil {
 				fmt.Fprintf(out, "probes      %s\n", probing(st.Probes))
 			}
 			return nil
 		}),
 	}
+}
+
+// nodesStanding says how many nodes are in each state, and where they dial.
+func nodesStanding(st control.Status) string {
+	s := fmt.Sprintf("%d up, %d lost", st.Nodes[core.NodeUp], st.Nodes[core.NodeLost])
+	if n := st.Nodes[core.NodeInvited]; n > 0 {
+		s += fmt.Sprintf(", %d invited", n)
+	}
+	if st.NodesListen != "" {
+		s += "; they dial " + st.NodesListen
+	}
+	return s
 }
 
 // probing says what probes have cost today and when the next is made.

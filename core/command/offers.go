@@ -71,7 +71,10 @@ func listOffers(ctx context.Context, c *cli.Context, s *control.Client, _ []stri
 		empty: "there are no offers: name providers in the file"}
 	for _, o := range offers.Items {
 		from := "admin"
-		if o.FromFile {
+		switch {
+		case o.Node != "":
+			from = "node"
+		case o.FromFile:
 			from = "file"
 		}
 		t.add(string(o.ID), string(o.Model), standing(o), strconv.FormatInt(o.InFlight, 10), number(o.Capacity), ms(o.TTFT),

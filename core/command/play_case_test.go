@@ -56,14 +56,29 @@ type caseSetup struct {
 }
 
 type caseOffer struct {
-	Name    string          `json:"name"`
-	Format  string          `json:"format"`
-	Model   string          `json:"model"`
-	Order   int             `json:"order"`
-	Prices  *casePrices     `json:"usd_per_mtok"`
-	BaseURL string          `json:"base_url"`
-	Via     string          `json:"via"`
-	Worker  json.RawMessage `json:"worker"`
+	Name    string      `json:"name"`
+	Format  string      `json:"format"`
+	Model   string      `json:"model"`
+	Order   int         `json:"order"`
+	Prices  *casePrices `json:"usd_per_mtok"`
+	BaseURL string      `json:"base_url"`
+	Via     string      `json:"via"` // worker, or ""
+	Worker  *caseWorker `json:"worker"`
+}
+
+// caseWorker is the node behind an offer.
+type caseWorker struct {
+	Name     string `json:"name"`
+	Slots    int    `json:"slots"`
+	Upstream string `json:"upstream"` // the mock that is its model server
+}
+
+// upstream is the name of the mock that an offer is served by.
+func (o caseOffer) upstream() string {
+	if o.Worker != nil {
+		return o.Worker.Upstream
+	}
+	return o.Name
 }
 
 // casePrices are kept as text: prices are decimals, not floats.
@@ -193,9 +208,8 @@ func clientFormat(path string) string {
 	return ""
 }
 
-// The reasons for which a case is not played yet.
+// The reason for which a case is not played.
 const (
-	needsNodes   = "needs nodes"
 	hasStoreTest = "cannot be seen from outside: a test of embedded/store plays it"
 )
 
@@ -204,11 +218,6 @@ func (c *faultCase) notPlayedBecause() string {
 	for _, s := range c.Given.Steps {
 		if s.Do == "store_write" {
 			return hasStoreTest
-		}
-	}
-	for _, o := range c.Given.Setup.Offers {
-		if o.Via == "worker" {
-			return needsNodes
 		}
 	}
 	return ""

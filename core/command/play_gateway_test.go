@@ -47,14 +47,19 @@ var settings = map[string][2]string{
 	"hook_ms":              {"limits", "script"},
 	"log_level":            {"log", "level"},
 	"store_log_file_bytes": {"store", "log_file_bytes"},
+	"heartbeat_ms":         {"nats", "heartbeat"},
+	"heartbeat_misses":     {"nats", "heartbeat_misses"},
 }
 
 // configuration is the case's headway.yaml. It is written as JSON, which YAML
 // includes, so that no name of a case needs quoting.
 func configuration(c *faultCase, upstreams map[string]*mockUpstream) (map[string]any, error) {
 	setup := c.Given.Setup
-	var providers []any
+	providers := []any{}
 	for i, o := range setup.Offers {
+		if o.Worker != nil {
+			continue // startWorkers has them
+		}
 		address := o.BaseURL
 		if m := upstreams[o.Name]; m != nil {
 			address = "http://" + m.addr()
@@ -89,6 +94,7 @@ func configuration(c *faultCase, upstreams map[string]*mockUpstream) (map[string
 		"routing":     map[string]any{"strategy": or(setup.Strategy, "cheapest")},
 		"limits":      map[string]any{"drain": "5s"},
 		"log":         map[string]any{"level": "debug"}, // what may not be logged may not be at any level
+		"nats":        map[string]any{"listen": "127.0.0.1:0"},
 		"providers":   providers,
 		"keys":        []any{key},
 	}

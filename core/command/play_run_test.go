@@ -19,6 +19,7 @@ type play struct {
 	c         *faultCase
 	upstreams map[string]*mockUpstream
 	gateway   *gateway
+	workers   map[string]*worker
 	answers   map[string][]*clientAnswer // by the call's id, one for each copy
 	admin     map[string]map[string]any  // what was seen of admin actions, by id
 	grown     int                        // goroutines that are there since the case began
@@ -26,7 +27,7 @@ type play struct {
 }
 
 func playCase(t *testing.T, bin, file string, variant int) {
-	p := &play{t: t, upstreams: map[string]*mockUpstream{}, answers: map[string][]*clientAnswer{}, admin: map[string]map[string]any{}, full: make(chan struct{})}
+	p := &play{t: t, upstreams: map[string]*mockUpstream{}, workers: map[string]*worker{}, answers: map[string][]*clientAnswer{}, admin: map[string]map[string]any{}, full: make(chan struct{})}
 	secrets := p.prepare(file)
 	config, err := configuration(p.c, p.upstreams)
 	if err != nil {
@@ -43,6 +44,7 @@ func playCase(t *testing.T, bin, file string, variant int) {
 		}
 	})
 
+	p.startWorkers(bin, secrets)
 	p.actAsAdmin()
 	before := p.goroutines()
 	p.run(secrets["CLIENT_KEY"])
@@ -54,6 +56,7 @@ func playCase(t *testing.T, bin, file string, variant int) {
 	} else {
 		defer func() { p.report(p.checkUpstreams()) }() // nor did anything come later
 	}
+	p.stopWorkers()
 	if err := p.gateway.stop(); err != nil {
 		t.Error(err)
 	}
@@ -82,7 +85,7 @@ func (p *play) prepare(file string) caseSecrets {
 	secrets := newSecrets(c)
 	for _, o := range c.Given.Setup.Offers {
 		if o.BaseURL == "" {
-			p.upstreams[o.Name] = startUpstream(p.t, c.models(o), c.Given.Upstream[o.Name])
+			p.upstreams[o.upstream()] = startUpstream(p.t, c.models(o), c.Given.Upstream[o.upstream()])
 		}
 	}
 	p.c, err = readCase(file, func(name, of string) string {
@@ -249,6 +252,10 @@ func (p *play) step(s caseStep) error {
 	case "free_data_dir":
 		<-p.full
 		return os.Remove(filler)
+	case "kill_worker":
+		return p.workers[s.Worker].kill(s.Signal)
+	case "drop_heartbeats":
+		return p.workers[s.Worker].freeze(time.Duration(s.ForMS) * time.Millisecond)
 	}
 	return errors.New("the runner has no such step")
 }

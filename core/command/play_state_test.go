@@ -35,6 +35,10 @@ func seenOfState(p *play, want map[string]any) (map[string]any, error) {
 			seen[name] = strings.Count(p.gateway.log.all(), "DATA RACE")
 		case "hook_log":
 			seen[name], err = p.hookLog()
+		case "worker_state":
+			seen[name], err = p.byWorker("state")
+		case "worker_slots_in_use":
+			seen[name], err = p.byWorker("slots_in_use")
 		case "source_check":
 			var found []string
 			found, err = plainCompares(moduleRoot)

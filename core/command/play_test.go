@@ -6,7 +6,8 @@
 //
 // play_case_test.go reads a case, play_upstream_test.go is the mock upstream,
 // play_client_test.go and play_answer_test.go are the client,
-// play_gateway_test.go runs the binary, play_run_test.go plays a case,
+// play_gateway_test.go runs the binary, play_worker_test.go the nodes of a case,
+// play_run_test.go plays it,
 // play_verify_test.go, play_expect_test.go and play_state_test.go gather what
 // was seen, play_check_test.go compares it, play_source_test.go looks into the
 // sources. play_self_test.go and play_selfcheck_test.go test all of these
@@ -20,15 +21,10 @@ import (
 	"testing"
 )
 
-// notPlayed are the cases that wait for a part of the product that is not there
-// yet, or that cannot be seen from outside. notPlayedBecause says the same from
+// notPlayed are the cases that cannot be seen from outside. notPlayedBecause says the same from
 // the case itself, and a test keeps the two together.
 var notPlayed = map[string]string{
-	"055-worker-request-over-payload": needsNodes,
-	"056-worker-cancel-frees-slot":    needsNodes,
-	"057-worker-dead-still-chosen":    needsNodes,
-	"058-worker-busy-taken-for-dead":  needsNodes,
-	"059-store-space-never-freed":     hasStoreTest,
+	"059-store-space-never-freed": hasStoreTest,
 }
 
 // alsoExpect are checks that follow from a case's text and are not in its JSON.

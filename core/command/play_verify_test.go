@@ -152,6 +152,9 @@ func (p *play) eventually(ask func() []string) []string {
 // case says, no credential may be there, nor a panic.
 func (p *play) checkLog(secrets caseSecrets) []string {
 	log := p.gateway.log.all()
+	for _, name := range slices.Sorted(maps.Keys(p.workers)) {
+		log += p.workers[name].log.all()
+	}
 	faults := checkValue("log", map[string]any{"not_contains": []any{"panic:", "[running]:"}}, log)
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		if strings.Contains(log, secrets[name]) {

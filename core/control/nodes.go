@@ -124,7 +124,8 @@ func (d *Desk) Node(name core.NodeID) (owner string, ok bool) {
 
 // AdmitNode tells whose an NKey's public half is. A key that is not known yet is
 // taken for the node whose token comes with it: the token is then used up, and
-// used again only with the same key. The error's text is for the log.
+// used again only with the same key. The error's text is for the log; its kind is
+// Forbidden, or Unavailable where it says nothing of the node.
 func (d *Desk) AdmitNode(public, token string) (core.NodeID, error) {
 	name, known := d.keyOf(public)
 	if known {
@@ -144,6 +145,10 @@ func (d *Desk) AdmitNode(public, token string) (core.NodeID, error) {
 		if n.Token == sum { // a keyed hash: where it differs says nothing of the token
 			name = n.Name
 			err := d.change("node "+string(name), func(m made) (step, error) { return d.join(m, name, public, sum) })
+			var e *core.Error
+			if err != nil && (!errors.As(err, &e) || e.Kind != core.Forbidden) { // it says nothing of the node, which may come again
+				err = &core.Error{Kind: core.Unavailable, Msg: "the key of node " + string(name) + " cannot be kept", Err: err}
+			}
 			if err != nil {
 				return "", err
 			}

@@ -126,8 +126,9 @@ func TestNodeLife(t *testing.T) {
 	r.refusedNode("UKEY", "wrong", "no join string")
 	// What cannot be kept does not happen, and uses the token up as little.
 	r.onWrite = func() error { return errors.New("disk") }
-	if _, err := r.desk.AdmitNode("UKEY", token); err == nil {
-		t.Error("admitted without a record")
+	var e *core.Error
+	if _, err := r.desk.AdmitNode("UKEY", token); !errors.As(err, &e) || e.Kind != core.Unavailable {
+		t.Errorf("without a record: %v", err)
 	}
 	r.onWrite = nil
 	r.admitted("UKEY", token, "gpu")

@@ -11,16 +11,17 @@ import (
 // Demo is the world of `headway serve --demo`: four servers, and what a gateway
 // knows of them. All four speak chat completions; hare speaks every format, for
 // both models, and turtle every format for demo-small, so that no client finds
-// itself without an offer.
+// itself without an offer. Own is a fifth, which is no provider: a node serves it.
 type Demo struct {
 	Servers   []Server
+	Own       Server
 	Providers []*core.Provider // several for one server: one a format
 	Offers    []*core.Offer
 }
 
 // Server is one simulated server of the demo.
 type Server struct {
-	Name string // turtle, hare, owl or moth
+	Name string // turtle, hare, owl, moth or beaver
 	Sim  *Provider
 }
 
@@ -28,6 +29,13 @@ type Server struct {
 const (
 	DemoSmall core.Model = "demo-small"
 	DemoLarge core.Model = "demo-large"
+)
+
+// OwnModel is what the demo's own server calls DemoSmall, which is all that it has,
+// and OwnSlots how many calls it works on at once.
+const (
+	OwnModel = "beaver-mini-1"
+	OwnSlots = 2
 )
 
 // demoServer is a server's behaviour and its prices: input and output of
@@ -65,6 +73,12 @@ func demoServers() []demoServer {
 // http://127.0.0.1:9001, by its name.
 func NewDemo(address func(server string) string) (*Demo, error) {
 	d := &Demo{}
+	own, err := New(Config{Base: 90 * time.Millisecond, PrefillTPS: 1200, OutputTPS: 42, Jitter: 0.1, OutputTokens: 260, TokensPerEvent: 4,
+		Models: []string{OwnModel}, Seed: 5})
+	if err != nil {
+		return nil, err
+	}
+	d.Own = Server{"beaver", own}
 	for i, s := range demoServers() {
 		upstream := map[core.Model]string{DemoSmall: s.name + "-mini-1", DemoLarge: s.name + "-grand-1"}
 		s.config.Models = []string{upstream[DemoSmall], upstream[DemoLarge]}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package command
+
+// forgetStart does nothing here.
+func forgetStart() {}
