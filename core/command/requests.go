@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -28,7 +29,8 @@ func requestsCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name: "requests", Aliases: []string{"calls"}, Usage: "list calls, the newest first", UsageText: "headway requests [filters] [--limit N] [--json]",
-		Description: "FIRST OUTPUT is from the request's arrival to the first output of a stream; TOTAL is the whole call.\n\n" +
+		Description: "FIRST OUTPUT is from the request's arrival to the first output of a stream; TOTAL is the whole call.\n" +
+			"Where calls went to nodes, WAITED THERE is the wait for a free slot, on the node's clock.\n\n" +
 			"Example:\n   headway requests --model small --outcome failed --since 24h",
 		Flags:  serverFlags(append(filters, jsonFlag())...),
 		Action: onServer(nil, listRequests),
@@ -61,13 +63,26 @@ func listRequests(ctx context.Context, c *cli.Context, s *control.Client, _ []st
 		return printJSON(c.App.Writer, list)
 	}
 	t := table{head: []string{"AT (UTC)", "ID", "MODEL", "OFFER", "OUTCOME", ">STATUS", ">TRIES", ">IN", ">OUT", ">CHARGE", ">FIRST OUTPUT", ">TOTAL", "SLOW"}, empty: "no calls"}
+	// How long a call waited at its node is one of the first things to ask of it.
+	nodes := slices.ContainsFunc(list.Items, func(r *core.Receipt) bool { return r.Node != "" })
+	if nodes {
+		t.head = append(t.head, "NODE", ">WAITED THERE")
+	}
 	for _, r := range list.Items {
 		outcome := string(r.Outcome)
 		if r.Kind != core.KindJob {
 			outcome += " (" + string(r.Kind) + ")"
 		}
-		t.add(at(r.At), string(r.ID), string(r.Model), string(r.Offer), outcome, status(r.Status), strconv.Itoa(len(r.Attempts)),
-			inputTokens(r.Usage), number(r.Usage.Output), dollars(r.Charge), ms(r.Timing.FirstResponse), ms(r.Timing.TotalHandler), r.Slow)
+		cells := []string{at(r.At), string(r.ID), string(r.Model), string(r.Offer), outcome, status(r.Status), strconv.Itoa(len(r.Attempts)),
+			inputTokens(r.Usage), number(r.Usage.Output), dollars(r.Charge), ms(r.Timing.FirstResponse), ms(r.Timing.TotalHandler), r.Slow}
+		if nodes {
+			waited := core.Opt[float64]{}
+			if r.NodeTiming != nil {
+				waited = r.NodeTiming.SlotWait
+			}
+			cells = append(cells, string(r.Node), ms(waited))
+		}
+		t.add(cells...)
 	}
 	t.write(c.App.Writer)
 	if list.Next != "" {

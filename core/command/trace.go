@@ -40,11 +40,13 @@ func trace(ctx context.Context, c *cli.Context, s *control.Client, args []string
 		return printJSON(c.App.Writer, job)
 	}
 	w := c.App.Writer
-	for _, r := range job.Items {
+	receipts := make([]*core.Receipt, len(job.Items))
+	for i, r := range job.Items {
 		traceCall(w, r)
 		fmt.Fprintln(w)
+		receipts[i] = r.Receipt
 	}
-	modelTimings(w, job.Items)
+	modelTimings(w, receipts)
 	return nil
 }
 
@@ -69,7 +71,8 @@ type figureOf struct {
 	ms           core.Opt[float64]
 }
 
-func traceCall(w io.Writer, r *core.Receipt) {
+func traceCall(w io.Writer, call control.Call) {
+	r := call.Receipt
 	fmt.Fprintf(w, "call %s  %s", r.ID, r.Outcome)
 	if r.Status != 0 {
 		fmt.Fprintf(w, " (status %d)", r.Status)
@@ -90,6 +93,18 @@ func traceCall(w io.Writer, r *core.Receipt) {
 		fmt.Fprintf(w, "  slow: %s\n", r.Slow)
 	}
 	traceTimeline(w, r)
+	if r.NodeTiming != nil {
+		traceNode(w, r.Node, r.NodeTiming)
+	}
+	for i := range call.NodeCalls {
+		c := &call.NodeCalls[i]
+		fmt.Fprintf(w, "  node %s told later of attempt %d: %s", printable(string(c.Node)), c.Attempt, c.Outcome)
+		if c.Usage.Output.OK {
+			fmt.Fprintf(w, ", %s tokens out", number(c.Usage.Output))
+		}
+		fmt.Fprintln(w)
+		traceNode(w, c.Node, &c.Timing)
+	}
 	traceAttempts(w, r)
 	if r.Decision != nil {
 		traceDecision(w, r.Decision)
@@ -197,6 +212,37 @@ func traceTimeline(w io.Writer, r *core.Receipt) {
 	if r.PredictedWait.OK || r.ActualWait.OK {
 		lines.add("  predicted wait", ms(r.PredictedWait), sent+" ")
 		lines.add("  actual wait", ms(r.ActualWait), sent+" ")
+	}
+	if len(lines.rows) > 0 {
+		lines.write(w)
+	}
+}
+
+// traceNode shows a node's own figures: they stand beside the timeline and are not to
+// be taken from it.
+func traceNode(w io.Writer, node core.NodeID, t *core.NodeTiming) {
+	const sent = "from the node's upstream send"
+	from := "measured from the stream"
+	if t.FiguresFrom == "server" {
+		from = "the model server's own figure"
+	}
+	lines := table{head: []string{"  ON THE CLOCK OF NODE " + string(node), ">TIME", "COUNTED FROM"}}
+	for _, f := range [...]figureOf{
+		{"queued: at the edge, then for a slot", "", t.Queued}, {"waited for a free slot", "", t.SlotWait},
+		{"upstream headers", sent, t.UpstreamHeaders}, {"first token", sent, t.FirstToken},
+		{"prompt processing", from, t.Prompt}, {"generation", from, t.Decode}, {"held the slot", "", t.Service},
+	} {
+		if f.ms.OK {
+			lines.add("  "+f.name, ms(f.ms), f.origin+" ")
+		}
+	}
+	for _, f := range [...]struct {
+		name string
+		tps  core.Opt[float64]
+	}{{"prompt speed", t.PromptTPS}, {"generation speed", t.DecodeTPS}} {
+		if f.tps.OK {
+			lines.add("  "+f.name, unit(f.tps, " tok/s"), from+" ")
+		}
 	}
 	if len(lines.rows) > 0 {
 		lines.write(w)

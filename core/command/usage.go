@@ -93,7 +93,8 @@ func printUsage(w io.Writer, u control.Usage, by []string) {
 			unit(m.DecodeTPS, " tok/s"), count(m.DecodeCalls), ms(m.Queue), count(m.QueuedCalls))
 	}
 	t.write(w)
-	fmt.Fprintln(w, "Means over the calls that measured each figure; first token from the upstream send, the network included.")
+	fmt.Fprintln(w, "Means over the calls that measured each figure; first token from the upstream send, the network included;")
+	fmt.Fprintln(w, "of a node's servers, the node's own figures: first token from its own send, queue with the wait for a slot there.")
 }
 
 func count(n int64) string { return strconv.FormatInt(n, 10) }

@@ -95,8 +95,20 @@ func (d *Desk) listCalls(r *http.Request) (any, error) {
 	return list, err
 }
 
-func (d *Desk) getCall(r *http.Request) (any, error) {
-	return d.Book.Receipt(core.CallID(r.PathValue("id")))
+// Call is the whole receipt of a call, with what nodes told of its attempts once it
+// was written: of those whose end did not reach the edge.
+type Call struct {
+	*core.Receipt
+	NodeCalls []core.NodeCall `json:"node_calls,omitempty"`
+}
+
+func (d *Desk) getCall(r *http.Request) (any, error) { return d.call(core.CallID(r.PathValue("id"))) }
+
+func (d *Desk) call(id core.CallID) (c Call, err error) {
+	if c.Receipt, err = d.Book.Receipt(id); err == nil && d.Fleet != nil {
+		c.NodeCalls, err = d.Fleet.Calls(id)
+	}
+	return c, err
 }
 
 func (d *Desk) getJob(r *http.Request) (any, error) {
@@ -113,9 +125,9 @@ func (d *Desk) getJob(r *http.Request) (any, error) {
 	if len(ids) > mostItems {
 		ids = ids[len(ids)-mostItems:] // the newest
 	}
-	list := List[*core.Receipt]{Items: make([]*core.Receipt, len(ids))}
+	list := List[Call]{Items: make([]Call, len(ids))}
 	for i, call := range ids {
-		if list.Items[i], err = d.Book.Receipt(call); err != nil {
+		if list.Items[i], err = d.call(call); err != nil {
 			return nil, err
 		}
 	}

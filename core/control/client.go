@@ -165,9 +165,9 @@ func (c *Client) Calls(ctx context.Context, query url.Values) (List[*core.Receip
 	return get[List[*core.Receipt]](ctx, c, "calls", query)
 }
 
-// Job gives the receipts of a job, or of one call.
-func (c *Client) Job(ctx context.Context, id string) (List[*core.Receipt], error) {
-	return get[List[*core.Receipt]](ctx, c, "jobs/"+url.PathEscape(id), nil)
+// Job gives the calls of a job, or the one call.
+func (c *Client) Job(ctx context.Context, id string) (List[Call], error) {
+	return get[List[Call]](ctx, c, "jobs/"+url.PathEscape(id), nil)
 }
 
 // Speed gives the measures and the prediction errors.

@@ -108,7 +108,9 @@ func (m mean) value() core.Opt[float64] {
 	return core.Some(core.Micro(m.sum / float64(m.n)))
 }
 
-func (s *sums) add(r *core.Receipt) error {
+// add counts one receipt. Where the group is a node's the speeds are the node's own,
+// on its clock: how long a call waited there for a slot is in them.
+func (s *sums) add(r *core.Receipt, ofNode bool) error {
 	s.calls++
 	if r.Outcome == core.Settled {
 		s.settled++
@@ -128,10 +130,17 @@ func (s *sums) add(r *core.Receipt) error {
 			*c.to = core.Some(c.to.V + c.v.V)
 		}
 	}
-	s.first.add(r.Timing.FirstToken)
-	s.prefill.add(r.Timing.PromptTPS)
-	s.decode.add(r.Timing.DecodeTPS)
-	s.queue.add(r.Timing.Queued)
+	if t := r.NodeTiming; !ofNode {
+		s.first.add(r.Timing.FirstToken)
+		s.prefill.add(r.Timing.PromptTPS)
+		s.decode.add(r.Timing.DecodeTPS)
+		s.queue.add(r.Timing.Queued)
+	} else if t != nil {
+		s.first.add(t.FirstToken)
+		s.prefill.add(t.PromptTPS)
+		s.decode.add(t.DecodeTPS)
+		s.queue.add(t.Queued)
+	}
 	var err error
 	s.charge, err = s.charge.Plus(r.Charge.V)
 	return err
@@ -270,7 +279,7 @@ func (c *cut) add(r *core.Receipt) error {
 		s = &sums{}
 		c.sums[g] = s
 	}
-	return s.add(r)
+	return s.add(r, g.node != "")
 }
 
 // totals are those of a cut: days in their order, within a day the dearest first.
