@@ -49,7 +49,7 @@ func valuesOf(r *core.Receipt) (v values) {
 	}
 	estimated := r.UsageFrom == core.FromEstimate || r.UsageFrom == core.FromMixed
 	first := micros(r.Timing.DispatchToFirstToken)
-	if fresh := r.Timing.FreshInputTokens; first > 0 {
+	if fresh := r.Timing.FreshInputTokens; first > 0 && unwaited(r) {
 		if !fresh.OK {
 			fresh = r.Usage.Fresh()
 		}
@@ -70,6 +70,13 @@ func valuesOf(r *core.Receipt) (v values) {
 		v[output] = speed(tokens.V, window)
 	}
 	return v
+}
+
+// unwaited tells whether a job did not wait for a slot of its node. One that the node
+// has said nothing of may have.
+func unwaited(r *core.Receipt) bool {
+	t := r.NodeTiming
+	return r.Node == "" || t != nil && t.SlotWait.OK && !t.Waited()
 }
 
 // counts tells whether a receipt is of a job that measures may use: settled, of

@@ -48,6 +48,20 @@ func TestValues(t *testing.T) {
 		{"hidden reasoning", job(func(r *core.Receipt) { r.Timing.StreamedOutputTokens = i(40) }), want{base: 200, output: 20}},
 		{"nothing streamed of it", job(func(r *core.Receipt) { r.Timing.StreamedOutputTokens = i(0) }), want{base: 200}},
 
+		{"on a node with a free slot", job(func(r *core.Receipt) { r.Node, r.NodeTiming = "n", &core.NodeTiming{SlotWait: f(0)} }), want{base: 200, output: 50}},
+		{"a long prompt there", job(func(r *core.Receipt) {
+			r.Node, r.NodeTiming, r.Usage.UncachedInput = "n", &core.NodeTiming{SlotWait: f(0)}, i(16_000)
+		}), want{prefill: 80_000, output: 50}},
+		{"on a node, after a wait for a slot", job(func(r *core.Receipt) { r.Node, r.NodeTiming = "n", &core.NodeTiming{SlotWait: f(0.001)} }), want{output: 50}},
+		{"a long prompt after a wait", job(func(r *core.Receipt) {
+			r.Node, r.NodeTiming, r.Usage.UncachedInput = "n", &core.NodeTiming{SlotWait: f(3000)}, i(16_000)
+		}), want{output: 50}},
+		{"on a node that says nothing", job(func(r *core.Receipt) { r.Node = "n" }), want{output: 50}},
+		{"on a node that does not say how long it waited", job(func(r *core.Receipt) { r.Node, r.NodeTiming = "n", &core.NodeTiming{FirstToken: f(20)} }), want{output: 50}},
+		{"a node's own figures change nothing", job(func(r *core.Receipt) {
+			r.Node, r.NodeTiming = "n", &core.NodeTiming{SlotWait: f(0), FirstToken: f(1), DecodeTPS: f(9000)}
+		}), want{base: 200, output: 50}},
+
 		{"a probe", job(func(r *core.Receipt) { r.Kind = core.KindProbe }), want{base: 200, output: 50}},
 		{"a bench", job(func(r *core.Receipt) { r.Kind = core.KindBench }), want{}},
 		{"a test", job(func(r *core.Receipt) { r.Kind = core.KindTest }), want{}},
