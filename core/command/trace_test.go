@@ -24,7 +24,7 @@ func TestTraceOfNode(t *testing.T) {
 	for line := range strings.Lines(b.String()) {
 		lines = append(lines, strings.Join(strings.Fields(line), " "))
 	}
-	text := strings.Join(lines, "\n")
+	text := strings.Join(lines, "\n") + "\n"
 	for _, want := range []string{
 		"ON THE CLOCK OF NODE box TIME COUNTED FROM\nqueued: at the edge, then for a slot 1002 ms\nwaited for a free slot 1000 ms\nnode box told later of attempt 1: settled, 7 tokens out\n",
 		"first token 40.0 ms from the node's upstream send\nprompt processing 38.0 ms the model server's own figure\nheld the slot 900 ms\ngeneration speed 41.5 tok/s the model server's own figure\n",
