@@ -163,7 +163,7 @@ func dial(t testing.TB, c Credential) core.Link {
 // until waits for a condition.
 func until(t testing.TB, what string, met func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !met(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !met(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("never came: " + what)
 		}

@@ -24,10 +24,19 @@ type serverLog struct {
 	end error // of the server, where it could not begin
 }
 
-// warnings begin what the server says of a connection that did what it may not, or
-// was refused.
-var warnings = []string{"Publish Violation", "Subscription Violation", "TLS handshake error", "Slow Consumer", "maximum connections exceeded",
-	"maximum subscriptions exceeded", "maximum payload", "parser ERROR", "Maximum Payload"}
+// warnings are how the server begins what it says of a connection that did what it
+// may not, or was refused. whole: what follows is nothing that may be secret.
+var warnings = []struct {
+	begins string
+	whole  bool
+}{
+	{"Publish Violation", true}, // the subject
+	{"Subscription Violation", true},
+	{"TLS handshake error", true},
+	{"Slow Consumer", true},
+	{"maximum ", false}, // connections, subscriptions, payload
+	{"Client parser ERROR", false},
+}
 
 // Noticef, Errorf and Warnf are the server's words of different weight; which of them
 // it takes for what is not of use.
@@ -41,7 +50,7 @@ func (l *serverLog) Warnf(format string, v ...any) { l.say(format, v) }
 
 // Debugf is only called where debugging is logged.
 func (l *serverLog) Debugf(format string, v ...any) {
-	l.log.Debug("nats", "says", withoutQuotes(fmt.Sprintf(format, v...)))
+	l.debug(fmt.Sprintf(format, v...))
 }
 
 // Tracef is never called: it would have every message.
@@ -67,41 +76,71 @@ func (l *serverLog) fatal() error {
 
 func (l *serverLog) say(format string, v []any) {
 	said := fmt.Sprintf(format, v...)
+	o := originOf(said)
 	for _, w := range warnings {
-		if i := strings.Index(said, w); i >= 0 {
-			args := []any{"says", short(withoutQuotes(said[i:]))}
-			if from, cid, ok := origin(said); ok {
-				args = append(args, "from", from)
-				if node := l.node(cid); node != "" {
-					args = append(args, "node", string(node))
-				}
+		if strings.HasPrefix(o.rest, w.begins) {
+			if !w.whole {
+				o.rest = withoutQuotes(o.rest)
 			}
-			l.limit.warn(l.log, "the bus had to refuse something", args...)
+			l.limit.warn(l.log, "the bus refused something", append([]any{"says", short(o.rest)}, l.from(o)...)...)
 			return
 		}
 	}
-	l.log.Debug("nats", "says", withoutQuotes(said))
+	l.debug(said)
 }
 
-// origin is the address and the number of the connection that the server speaks of.
-func origin(said string) (from string, cid uint64, ok bool) {
-	from, rest, ok := strings.Cut(said, " - cid:")
+func (l *serverLog) debug(said string) {
+	o := originOf(said)
+	if !strings.HasPrefix(o.rest, "Client connection closed: ") { // the reason is one of the server's own
+		o.rest = withoutQuotes(o.rest)
+	}
+	l.log.Debug("nats", append([]any{"says", short(o.rest)}, l.from(o)...)...)
+}
+
+// from is what the log is told of the connection that the server speaks of.
+func (l *serverLog) from(o origin) (args []any) {
+	if o.address != "" {
+		args = append(args, "from", o.address)
+		if node := l.node(o.connection); node != "" {
+			args = append(args, "node", string(node))
+		}
+	}
+	return args
+}
+
+// origin is which connection the server speaks of, where it does, and what it says.
+type origin struct {
+	address    string
+	connection uint64
+	rest       string
+}
+
+// originOf reads what the server puts in front: ADDRESS - cid:NUMBER, then two texts in
+// quotes once it knows who that is, of which the first is the client's own.
+func originOf(said string) origin {
+	address, rest, ok := strings.Cut(said, " - cid:")
 	if !ok {
-		return "", 0, false
+		return origin{rest: said}
 	}
-	end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
-	if end < 0 {
-		end = len(rest)
+	number, rest, _ := strings.Cut(rest, " - ")
+	connection, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return origin{rest: withoutQuotes(said)}
 	}
-	cid, err := strconv.ParseUint(rest[:end], 10, 64)
-	return from, cid, err == nil
+	for range 2 {
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			break
+		}
+		rest = strings.TrimPrefix(rest[len(quoted):], " - ")
+	}
+	return origin{address, connection, rest}
 }
 
-// withoutQuotes cuts off what the server quotes of what it was sent.
+// withoutQuotes cuts off what may be of what the server was sent.
 func withoutQuotes(said string) string {
-	before, _, cut := strings.Cut(said, "proto=")
-	if cut {
-		return before + "…"
+	if i := strings.IndexAny(said, ":=\"'`{"); i >= 0 {
+		return said[:i] + " …"
 	}
 	return said
 }

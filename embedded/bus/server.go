@@ -131,7 +131,10 @@ func (s *Server) Open() error {
 // told of connections that end.
 func (s *Server) connect(ns *server.Server, g *gate) error {
 	g.server, g.system = ns, ns.SystemAccount()
-	events, err := g.dial(userEvents, nats.ReconnectHandler(func(*nats.Conn) { g.sweep() }))
+	events, err := g.dial(userEvents, nats.ReconnectHandler(func(nc *nats.Conn) {
+		_ = nc.FlushTimeout(connectWithin) // it hears again; what it missed before is swept
+		g.sweep()
+	}))
 	if err != nil {
 		return err
 	}
@@ -179,9 +182,9 @@ func (s *Server) natsOptions(host string, port int, ca *authority, g *gate) *ser
 		PingInterval:               pingEvery,
 		MaxPingsOut:                2,
 		WriteDeadline:              writeWithin,
-		// A node that reads slowly must not hold up what goes to the others; how much is
-		// under way is bounded by credits.
-		NoFastProducerStall: true,
+		// Where three quarters of MaxPending wait, whoever publishes is slowed down, by some
+		// ms for each read; without that the server would drop messages untold.
+		NoFastProducerStall: false,
 	}
 	o.Cluster.NoAdvertise = true // this machine's addresses are nobody's business
 	return o
