@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,12 +27,13 @@ import (
 // TestCLI plays the scripts of testdata/cli against the built binary. Beside
 // testscript's own commands they have
 //
-//	start NAME ARGS…        runs headway until it listens; $NAME is its address
+//	start NAME ARGS…        runs headway until it listens; $NAME is its address, of a node its name
 //	stop NAME               ends it as a service manager does; it must exit with 0
 //	reload NAME             sends it SIGHUP
 //	call ADDR MODEL [K=V]…  makes a streamed call with the key of the scripts and
 //	                        headers K, waits for its receipt; $CALL is its id
 //	code N ARGS…            runs headway, which must exit with N
+//	await REGEXP ARGS…      runs headway again until its standard output matches
 func TestCLI(t *testing.T) {
 	bin := buildHeadway(t)
 	testscript.Run(t, testscript.Params{
@@ -45,7 +47,7 @@ func TestCLI(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": cliStart, "stop": cliStop, "reload": cliReload, "call": cliCall, "code": cliCode,
+			"start": cliStart, "stop": cliStop, "reload": cliReload, "call": cliCall, "code": cliCode, "await": cliAwait,
 		},
 	})
 }
@@ -72,7 +74,7 @@ func cliCommand(ts *testscript.TestScript, args []string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, e)
 		}
 	}
-	for _, name := range []string{"PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "HEADWAY_DATA", "HEADWAY_ADMIN_TOKEN", "KEY", "GOOGLE_APPLICATION_CREDENTIALS"} {
+	for _, name := range []string{"PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "HEADWAY_DATA", "HEADWAY_ADMIN_TOKEN", "KEY", "GOOGLE_APPLICATION_CREDENTIALS", "SIM_URL"} {
 		if v := ts.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}
@@ -172,6 +174,25 @@ func cliCall(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		case !errors.As(err, &e) || e.Kind != core.NotFound || time.Now().After(end):
 			ts.Fatalf("the receipt of call %s: %v", id, err)
+		}
+	}
+}
+
+func cliAwait(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: await REGEXP ARGS")
+	}
+	want, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(callLimit); ; <-tick.C {
+		out, err := cliCommand(ts, args[1:]).Output()
+		if err == nil && want.Match(out) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%v: it never says %s:\n%s", err, args[0], out)
 		}
 	}
 }

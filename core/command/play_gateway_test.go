@@ -328,7 +328,8 @@ type gatewayLog struct {
 	found bool
 }
 
-var listening = regexp.MustCompile(`listening on ([0-9a-fA-F.:\[\]]+:[0-9]+)[^0-9]`)
+// listening is what a gateway says once it is ready, and what a node says.
+var listening = regexp.MustCompile(`listening on ([0-9a-fA-F.:\[\]]+:[0-9]+)[^0-9]|serving [0-9]+ models? as ([a-z0-9-]+)\n`)
 
 func (l *gatewayLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
@@ -336,7 +337,7 @@ func (l *gatewayLog) Write(p []byte) (int, error) {
 	l.text = append(l.text, p...)
 	if m := listening.FindSubmatch(l.text); m != nil && !l.found {
 		l.found = true
-		l.ready <- string(m[1])
+		l.ready <- string(m[1]) + string(m[2])
 	}
 	return len(p), nil
 }
