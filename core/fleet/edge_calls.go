@@ -20,9 +20,13 @@ const (
 	mostTold    = 100_000 // records that are kept; the oldest go
 	dropTold    = 500     // at once
 	mostAttempt = 8       // no call has as many
-	// waitReceipt is how long after a call began its receipt may still come. Later
-	// the call is one that no receipt is kept of.
-	waitReceipt = 24 * time.Hour
+	// waitReceipt is how long an answer waits for receipts that are to come, askReceipt
+	// how often it looks for them: a node asks again after half a minute only.
+	waitReceipt = 2 * time.Second
+	askReceipt  = 100 * time.Millisecond
+	// noReceipt is how long after a call began its receipt may still come. Later the
+	// call is one that no receipt is kept of.
+	noReceipt = 24 * time.Hour
 )
 
 // toldCalls counts the records that are kept.
@@ -41,27 +45,44 @@ func (s *edgeSession) onCalls(_, reply string, data []byte) {
 		s.breach("malformed calls")
 		return
 	}
-	e := s.edge
 	k := kept{Kept: []string{}}
 	var puts []core.Record
 	var named []string
-	for i := range list {
-		c := &list[i]
-		id := toldName(c.Call, c.Attempt)
-		keep, done := e.judge(s.name, c)
-		switch {
-		case keep:
-			text, err := json.Marshal(c)
-			if err != nil {
-				continue // nothing of it can fail
+	timer := time.NewTimer(waitReceipt)
+	defer timer.Stop()
+	for last := false; ; {
+		open := list[:0] // those whose receipt is still to come
+		for i := range list {
+			c := &list[i]
+			id := toldName(c.Call, c.Attempt)
+			switch keep, done := s.edge.judge(s.name, c); {
+			case keep:
+				text, err := json.Marshal(c)
+				if err != nil {
+					continue // nothing of it can fail
+				}
+				puts, named = append(puts, core.Record{Kind: kindTold, Name: id, Value: text}), append(named, id)
+			case done:
+				k.Kept = append(k.Kept, id)
+			default:
+				open = append(open, *c)
 			}
-			puts, named = append(puts, core.Record{Kind: kindTold, Name: id, Value: text}), append(named, id)
-		case done:
-			k.Kept = append(k.Kept, id)
+		}
+		if list = open; last || len(list) == 0 {
+			break
+		}
+		// The node has told at once of a call that was cut off, and its receipt is
+		// durable a little later.
+		select {
+		case <-timer.C:
+			last = true
+		case <-s.gone:
+			last = true
+		case <-time.After(askReceipt):
 		}
 	}
-	if err := e.keep(puts); err != nil {
-		e.Log.Error("what a node told of its calls could not be kept; it will tell it again", "node", s.name, "error", err)
+	if err := s.edge.keep(puts); err != nil {
+		s.edge.Log.Error("what a node told of its calls could not be kept; it will tell it again", "node", s.name, "error", err)
 	} else {
 		k.Kept = append(k.Kept, named...)
 	}
@@ -84,7 +105,7 @@ func (e *Edge) judge(node core.NodeID, c *core.NodeCall) (keep, done bool) {
 	case err == nil:
 	case errors.As(err, &known) && known.Kind == core.NotFound:
 		// The id's time is of this machine's clock, as is now.
-		return false, e.Clock().Sub(at) > waitReceipt
+		return false, e.Clock().Sub(at) > noReceipt
 	default:
 		return false, false
 	}

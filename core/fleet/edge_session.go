@@ -25,11 +25,12 @@ type edgeSession struct {
 	name  core.NodeID
 	id    uint64
 	began time.Time
-	jobs  string       // the subject of frames to the node
-	beats string       // and of beats
-	heard atomic.Bool  // a message came since the last look
-	up    atomic.Bool  // its hello was taken, and it has not ended
-	fault atomic.Int64 // breaches of the protocol
+	jobs  string        // the subject of frames to the node
+	beats string        // and of beats
+	heard atomic.Bool   // a message came since the last look
+	up    atomic.Bool   // its hello was taken, and it has not ended
+	gone  chan struct{} // closed once it has ended
+	fault atomic.Int64  // breaches of the protocol
 
 	mu      sync.Mutex // guards what follows
 	over    bool
@@ -42,7 +43,7 @@ type edgeSession struct {
 func newEdgeSession(e *Edge, node core.NodeID, id uint64) *edgeSession {
 	now := e.Clock()
 	return &edgeSession{edge: e, name: node, id: id, began: now, last: now, jobs: subject(subjectJobs, node), beats: subject(subjectEdgeBeat, node),
-		streams: map[uint64]*stream{}}
+		streams: map[uint64]*stream{}, gone: make(chan struct{})}
 }
 
 // listen subscribes to what the node sends.
@@ -77,6 +78,7 @@ func (s *edgeSession) end(why error) {
 	}
 	s.over = true
 	s.up.Store(false)
+	close(s.gone)
 	streams, subs := s.streams, s.subs
 	s.streams, s.subs = nil, nil
 	s.mu.Unlock()

@@ -180,9 +180,7 @@ func (st *stream) send(buf *[]byte, msg []byte, k kind, most int) error {
 	if err != nil {
 		return err
 	}
-	if k == kindBody { // what goes with the start needs no credit
-		st.room.Add(int64(head - len(msg)))
-	}
+	st.room.Add(int64(head - len(msg)))
 	st.seq++
 	f := frame{kind: k, last: st.unsent == 0, seq: st.seq, stream: st.id}
 	f.append(msg[:0]) // over the room at its beginning
