@@ -119,7 +119,7 @@ func limitFields() []field[draft] {
 			func(l *core.Limits) *time.Duration { return &l.ClientWrite }),
 		limit("drain", "How long a stop waits for open calls.", 0,
 			func(l *core.Limits) *time.Duration { return &l.Drain }),
-		key("script", "The time limit of one ranking by a script; the built-in default ranks a call where it runs out.",
+		key("script", "The time limit of one ranking by a script in a call; the built-in default ranks a call where it runs out. A dry run, when a file is read or tested, has 500 ms: one that passes it may still be too slow.",
 			duration(time.Millisecond, 10*time.Second), func(d *draft) *time.Duration { return &d.Settings.Limits.Script }),
 	}
 }

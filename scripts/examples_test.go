@@ -139,6 +139,10 @@ func TestPreferOwnNodes(t *testing.T) {
 			t.Errorf("a queue of %s ms: %v, want %s first", queue, got, want)
 		}
 	}
+	node := auctionOf("", "", `, "node": "rack", "queue_wait_ms": 10, "cache_read_usd_per_mtok": "1"`)
+	if got := order(t, node, s, time.Time{}, 1); got[0] != "o1" {
+		t.Errorf("a node without a label: %v", got)
+	}
 	full := auctionOf("", "", `, "labels": {"own": "yes"}, "full": true`)
 	if got := order(t, full, s, time.Time{}, 1); got[0] != "o0" {
 		t.Errorf("a full node: %v", got)

@@ -24,6 +24,7 @@ interface Offer {
   readonly provider?: string;
   readonly model?: string;
   readonly region?: string;
+  readonly node?: string; // the machine whose model server it is; undefined: it is called over HTTP
   readonly labels: { readonly [name: string]: string | undefined };
   readonly full: boolean; // a node without a free slot: built-in strategies that ignore the wait put it last
   readonly input_usd_per_mtok: number;

@@ -33,6 +33,12 @@ var offerFields = []field[*core.Candidate]{
 		}
 		return r.word(c.Offer.Provider.Region)
 	}},
+	{"node", func(r *run, c *core.Candidate) goja.Value {
+		if c.Offer.Provider == nil {
+			return nil
+		}
+		return r.word(string(c.Offer.Provider.Node))
+	}},
 	{"labels", func(r *run, c *core.Candidate) goja.Value { return r.dict("offer.labels", c.Offer.Labels) }},
 	{"full", func(r *run, c *core.Candidate) goja.Value { return r.vm.ToValue(c.Full) }},
 	{"input_usd_per_mtok", func(r *run, c *core.Candidate) goja.Value { return r.rate(core.Some(rates(c).Input)) }},

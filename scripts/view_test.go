@@ -44,6 +44,9 @@ func TestTypesAreWhatScriptsSee(t *testing.T) {
 	}
 	q := patient(1)
 	q.Candidates[0].Prediction.Queue = core.Some(1.0)
+	provider := *q.Candidates[0].Offer.Provider
+	provider.Node = "rack"
+	q.Candidates[0].Offer.Provider = &provider
 	q.Candidates[0].Offer.Price.CacheRead = core.Some[core.Rate](1)
 	for object, name := range map[string]string{"Job": "job", "Offer": "offer", "Auction": "auction"} {
 		body := regexp.MustCompile(`(?s)interface ` + object + ` \{\n(.*?)\n\}`).FindSubmatch(text)
@@ -72,7 +75,7 @@ func TestWhatIsSeen(t *testing.T) {
 	q.Candidates[0].Measures = &core.Measures{}
 	q.Candidates[0].Offer.Price.Above = core.Some(core.PriceAbove{InputTokens: 1000, Rates: core.Rates{Input: 5_000_000, Output: 6_500_000}})
 	for expression, want := range map[string]string{
-		"offer.id": "p00/m", "offer.provider": "p00", "offer.region": "eu", "offer.charge_usd": "0.001", "offer.price_usd": "0.002",
+		"offer.id": "p00/m", "offer.provider": "p00", "offer.region": "eu", "offer.node": "undefined", "'node' in offer": "false", "offer.charge_usd": "0.001", "offer.price_usd": "0.002",
 		"offer.labels.match": "m", "offer.labels['__proto__']": "p", "offer.labels.__proto__": "p", "offer.labels['naïve']": "ü",
 		"offer.labels['con' + 'structor']": "c", "offer.labels.toString": "undefined", "offer.labels.none": "undefined",
 		"job.headers['x-tenant']": "blue", "job.headers.valueOf": "undefined", "Object.keys(offer.labels)": "__proto__,constructor,match,naïve",

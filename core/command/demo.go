@@ -234,6 +234,7 @@ func (d *demonstration) screen(addr string) string {
 	}
 	return fmt.Sprintf(`
 A demo of Headway: four simulated providers, a week of their history, light traffic. Nothing leaves this machine.
+The history has probes too, Headway's own small calls; they are off in the running demo, as they are without probes: in a file.
 
   turtle   cheap and slow          owl    reads long prompts fast
   hare     dear and fast           moth   flaky

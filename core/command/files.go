@@ -324,7 +324,7 @@ func probing(p *gateway.Probing) string {
 		if p.Spent > 0 {
 			return "off; $" + p.Spent.String() + " spent today"
 		}
-		return "off"
+		return "off: none are made without probes.usd_per_day (a demo's history has some, as if it had been set)"
 	}
 	s := fmt.Sprintf("$%s of $%s spent today", p.Spent, p.PerDay.V)
 	if !p.NextAt.OK {

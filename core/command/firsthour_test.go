@@ -145,7 +145,15 @@ func TestFirstHour(t *testing.T) {
 			ran[m[2]] = shell(t, elsewhere, env, line)
 		}
 	}
+	ran["status"] = shell(t, elsewhere, env, program+" status")
+	part := "speed --provider turtle --model demo-small --measure output_tps"
+	ran[part] = shell(t, elsewhere, env, program+" "+part)
+	if out := ran[part]; strings.Contains(out, "hare") || strings.Contains(out, "demo-large") || strings.Contains(out, "prefill_tps") || strings.Contains(out, "error") {
+		t.Errorf("%s shows more:\n%s", part, out)
+	}
 	for command, says := range map[string][]string{
+		part:         {"turtle", "demo-small", "output_tps", "own"},
+		"status":     {"a demo's history"},
 		"curl":       {`"delta":{`, "[DONE]"},
 		"requests":   {"demo-small", "hare", "settled"},
 		"trace last": {"call ", "whole call", "decision: strategy price-and-wait", "Model timings"},

@@ -2,6 +2,7 @@ package command
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"headway/conf"
 	"headway/core"
 	"headway/core/control"
+	"headway/core/gateway"
 )
 
 // Config is a file as control takes it.
@@ -42,6 +44,7 @@ func Parsers(path string) control.Parse {
 		if err != nil {
 			return nil, err
 		}
+		noteProbes(f)
 		return Config(f), nil
 	}
 	empty := conf.Default()
@@ -85,5 +88,25 @@ func load(path string) (*conf.File, error) {
 	if err != nil && !errors.As(err, &problems) {
 		return nil, failed{err}
 	}
+	if err == nil {
+		noteProbes(f)
+	}
 	return f, err
+}
+
+// noteProbes says of a limit of probes that none with a long prompt fits into, at no
+// offer of the file.
+func noteProbes(f *conf.File) {
+	limit, least := f.Settings.Probes.PerDay, core.Opt[core.Money]{}
+	var at core.OfferID
+	for _, o := range f.Offers {
+		if most, ok := gateway.LongProbe(o); ok && (!least.OK || most < least.V) {
+			least, at = core.Some(most), o.ID
+		}
+	}
+	if limit.OK && least.OK && limit.V < least.V {
+		f.Notes = append(f.Notes, conf.Problem{File: f.Path, Path: "probes.usd_per_day",
+			Reason: fmt.Sprintf("%s is too little for any probe with a long prompt: no prefill speed is measured by one", limit.V),
+			Hint:   fmt.Sprintf("set aside for one is a token for each byte, $%s at %s, where it is cheapest; it usually costs a quarter", least.V, at)})
+	}
 }

@@ -29,7 +29,12 @@ func strategyReplayCommand(p Program) *cli.Command {
 		Name: "replay", Usage: "rank the calls of the past again, by another strategy", UsageText: "headway strategy replay FILE|NAME [--last 7d] [--json]",
 		Description: "FILE is a script, NAME a built-in strategy or a script of ./scripts. Each settled call is ranked again from the figures\n" +
 			"that its decision was made on, at its own time and with its own random numbers; the script runs in this command, not in\n" +
-			"the server. It tells what would have changed: charge, wait, the share of each offer, and the calls that differ most.\n\n" +
+			"the server, and has 500 ms a call. It tells what would have changed.\n\n" +
+			"THEN is of the offer that came first when the call was made, NOW of the one that comes first with this strategy. charge,\n" +
+			"predicted and wait, predicted are what was expected of each at the time of the call: the charge a sum, the wait a mean.\n" +
+			"charge, real is what the calls were charged. wait, measured is what they took; under NOW that stays for those whose offer\n" +
+			"stays, and is the predicted wait for the others. The shares count by the offer that comes first. DIFFERENCE is NOW - THEN\n" +
+			"of charge + wait × time value, AN HOUR that time value, and the calls are those where it is largest, either way.\n\n" +
 			"Example:\n   headway strategy replay scripts/mine.js --last 7d",
 		Flags: serverFlags(
 			&cli.StringFlag{Name: "last", Usage: "calls of that `AGE` at most, such as 24h; left out, and without --since: 7d"},
@@ -85,7 +90,7 @@ func replay(ctx context.Context, c *cli.Context, s *control.Client, name string,
 	}
 	for _, o := range offers.Items {
 		r.offers[o.ID] = &core.Offer{ID: o.ID, Model: o.Model, Labels: o.Labels,
-			Provider: &core.Provider{ID: o.Provider, Region: o.Region, Owner: o.Owner, Format: o.Format}}
+			Provider: &core.Provider{ID: o.Provider, Region: o.Region, Owner: o.Owner, Format: o.Format, Node: o.Node}}
 	}
 	if terminal(c.App.ErrWriter) {
 		r.progress = c.App.ErrWriter

@@ -25,7 +25,7 @@ func strategyCommand(p Program) *cli.Command {
 	return &cli.Command{
 		Name: "strategy", Usage: "write, try and look at strategies in JavaScript", UsageText: "headway strategy COMMAND",
 		Description: "A script is a file of JavaScript with one function, score(job, offer, auction), in the folder that routing.scripts\n" +
-			"names; it is chosen as a strategy by its name.\n\nExample:\n   headway strategy init mine",
+			"names in the file of headway serve; it is chosen as a strategy by its name, for all calls or for a key.\n\nExample:\n   headway strategy init mine",
 		Subcommands: []*cli.Command{
 			{
 				Name: "list", Usage: "list the scripts of the server, and what is wrong with them", UsageText: "headway strategy list [--json]",
@@ -36,7 +36,9 @@ func strategyCommand(p Program) *cli.Command {
 			{
 				Name: "test", Usage: "run a script on a sample auction", UsageText: "headway strategy test FILE [-f AUCTION.json] [--json]",
 				Description: "Needs no server. Without -f it ranks a sample of its own, which --sample prints to start from. An auction is as for\n" +
-					"headway rank; its job may also have model, streamed and headers, an offer model, region, labels and full.\n\n" +
+					"headway rank; its job may also have model, streamed and headers, an offer model, region, node, labels and full. The dry\n" +
+					"run has 500 ms when the file is read, as on a server, and 200 ms for each ranking here, whatever else the machine does; in\n" +
+					"a call a ranking has limits.script, which is 10 ms where the file does not set it: see what this says it took.\n\n" +
 					"Example:\n   headway strategy test scripts/mine.js -f auction.json",
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "the auction's `FILE`"},
@@ -263,6 +265,7 @@ func initStrategy(c *cli.Context) error {
 	if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
 		return cannot("written", path, err)
 	}
-	fmt.Fprintf(c.App.Writer, "wrote %s and headway.d.ts beside it\ntry it:  headway strategy test %s\nuse it:  routing: {strategy: %s, scripts: %s}, or a key's strategy: %s\n", path, path, name, folder, name)
+	fmt.Fprintf(c.App.Writer, "wrote %s and headway.d.ts beside it\ntry it:  headway strategy test %s\nuse it:  routing: {scripts: %s, strategy: %s} in the file of headway serve for all calls; or routing: {scripts: %s} there and for a key strategy: %s\n",
+		path, path, folder, name, folder, name)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 
 	"headway/core"
 	"headway/core/control"
+	"headway/core/measure"
 )
 
 // exportCut is what an export has a row for.
@@ -157,22 +159,42 @@ func usageCSV(w io.Writer, totals []control.Totals) error {
 
 func speedCommand() *cli.Command {
 	return &cli.Command{
-		Name: "speed", Aliases: []string{"measures"}, Usage: "show how fast each provider is, and how good the predictions are", UsageText: "headway speed [--json]",
+		Name: "speed", Aliases: []string{"measures"}, Usage: "show how fast each provider is, and how good the predictions are", UsageText: "headway speed [--provider ID] [--model MODEL] [--measure MEASURE] [--json]",
 		Description: "Every measure with its jobs, own median, model median, and the value that predictions use; BASIS says where\n" +
 			"the value is from. The errors are |predicted - actual| / actual of each offer's waits, and of the tokens that\n" +
-			"they are predicted from: of the prompt, of the output, and of what the cache has of the prompt, as a part of all of it.\n" + measureNote + "\n\nExample:\n   headway speed",
-		Flags: serverFlags(jsonFlag()),
+			"they are predicted from: of the prompt, of the output, and of what the cache has of the prompt, as a part of all of it.\n" + measureNote + "\n\nExample:\n   headway speed --model small --measure output_tps",
+		Flags: serverFlags(
+			&cli.StringFlag{Name: "provider", Usage: "only those of this `PROVIDER`"},
+			&cli.StringFlag{Name: "model", Usage: "only those of this `MODEL`"},
+			&cli.StringFlag{Name: "measure", Usage: "only this `MEASURE`, without the errors: base_latency_ms, prefill_tps or output_tps"},
+			jsonFlag()),
 		Action: onServer(nil, func(ctx context.Context, c *cli.Context, s *control.Client, _ []string) error {
+			if m := c.String("measure"); m != "" && m != measure.BaseLatency && m != measure.Prefill && m != measure.Output {
+				return wrongUsage(fmt.Sprintf("--measure: %q is no measure", m), "it is base_latency_ms, prefill_tps or output_tps")
+			}
 			v, err := s.Speed(ctx)
 			if err != nil {
 				return err
+			}
+			filtered := c.String("provider") != "" || c.String("model") != "" || c.String("measure") != ""
+			if filtered {
+				if err := narrow(ctx, s, &v, core.ProviderID(c.String("provider")), core.Model(c.String("model")), c.String("measure")); err != nil {
+					return err
+				}
 			}
 			if c.Bool("json") {
 				return printJSON(c.App.Writer, v)
 			}
 			w := c.App.Writer
 			fmt.Fprintf(w, "window %s to %s, UTC; basis today: jobs since then\n", v.Window.From, v.Window.To)
-			measureTable(v.Items).write(w)
+			measures := measureTable(v.Items)
+			if filtered {
+				measures.empty = "no measure matches"
+			}
+			measures.write(w)
+			if c.String("measure") != "" {
+				return nil
+			}
 			fmt.Fprintln(w, "\nprediction error")
 			t := table{head: []string{"OFFER", ">JOBS", ">MEDIAN", ">P90"}, empty: "no call had a complete prediction yet"}
 			for _, e := range v.Errors {
@@ -189,4 +211,32 @@ func speedCommand() *cli.Command {
 			return nil
 		}),
 	}
+}
+
+// narrow leaves what is of a provider, of a model and of a measure, each "" for any;
+// where one measure is asked for, no errors.
+func narrow(ctx context.Context, s *control.Client, v *control.Speed, provider core.ProviderID, model core.Model, name string) error {
+	v.Items = slices.DeleteFunc(v.Items, func(r measure.Row) bool {
+		return provider != "" && r.Provider != provider || model != "" && r.Model != model || name != "" && r.Measure != name
+	})
+	if name != "" {
+		v.Errors, v.Estimates = []control.PredictionError{}, []control.EstimateError{}
+		return nil
+	}
+	offers, err := s.Offers(ctx)
+	if err != nil {
+		return err
+	}
+	other := map[core.OfferID]bool{}
+	for _, o := range offers.Items {
+		other[o.ID] = provider != "" && o.Provider != provider || model != "" && o.Model != model
+	}
+	// One that is not configured any more is known by its id alone.
+	not := func(id core.OfferID) bool {
+		is, known := other[id]
+		return is || !known && id != core.OfferID(string(provider)+"/"+string(model))
+	}
+	v.Errors = slices.DeleteFunc(v.Errors, func(e control.PredictionError) bool { return not(e.Offer) })
+	v.Estimates = slices.DeleteFunc(v.Estimates, func(e control.EstimateError) bool { return not(e.Offer) })
+	return nil
 }

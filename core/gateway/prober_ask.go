@@ -68,6 +68,21 @@ const (
 	aroundWords = 512
 )
 
+// LongProbe is what must be left of a day's limit for a probe with a long prompt at
+// an offer, before its estimate is known to be better: the most that one can cost
+// there. false: none is made there, its context is too small for one.
+func LongProbe(o *core.Offer) (core.Money, bool) {
+	if !holdsLong(o) {
+		return 0, false
+	}
+	output := int64(probeOutput)
+	if o.Limits.MaxOutput.OK {
+		output = min(output, o.Limits.MaxOutput.V)
+	}
+	most, err := market.Highest(&core.Job{Operation: core.OpGenerate, PromptBytes: int(longTokens() * bytesAWord), MaxOutput: core.Some(output), Choices: 1}, o)
+	return most, err == nil
+}
+
 func (p *Prober) priced(o *core.Offer, call ownCall) (ownCall, core.Money, error) {
 	job, err := p.parsed(call)
 	if err != nil {

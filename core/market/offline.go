@@ -83,7 +83,7 @@ func readAuction(data []byte, scripted bool) (*written, error) {
 		"base_latency_ms", "prefill_tps", "output_tps", "own_output_jobs", "own_output_tps", "ttft_ms", "queue_wait_ms",
 		"fresh_input_tokens", "cached_input_tokens"}
 	if scripted {
-		ofJob, ofOffer = append(ofJob, "model", "streamed", "headers"), append(ofOffer, "model", "region", "labels", "full")
+		ofJob, ofOffer = append(ofJob, "model", "streamed", "headers"), append(ofOffer, "model", "region", "node", "labels", "full")
 	}
 	top, err := readDocument(data, "strategy", "time_value_usd_per_hour", "job", "offers")
 	if err != nil {
@@ -143,7 +143,7 @@ func readCandidate(f fields, est core.Estimate) (core.Candidate, error) {
 	est.Cached = f.count("cached_input_tokens").Or(est.Cached)
 	provider := core.ProviderID(f.text("provider").V)
 	c := core.Candidate{
-		Offer: &core.Offer{ID: id, Provider: &core.Provider{ID: provider, Region: f.text("region").V}, Price: core.Price{Rates: rates},
+		Offer: &core.Offer{ID: id, Provider: &core.Provider{ID: provider, Region: f.text("region").V, Node: core.NodeID(f.text("node").V)}, Price: core.Price{Rates: rates},
 			Model: core.Model(f.text("model").V), Labels: f.words("labels")},
 		Estimate: est, TTFT: f.time("ttft_ms"), Full: f.flag("full"),
 	}

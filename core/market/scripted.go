@@ -27,7 +27,7 @@ type Scored struct {
 
 // RankScript ranks an auction that is written down by a script, as a call would be.
 // data is as for Rank; a job may also have model, streamed and headers, an offer
-// model, region, labels and full. Errors are Invalid and name the field, or the
+// model, region, node, labels and full. Errors are Invalid and name the field, or the
 // script's own.
 func RankScript(data []byte, s core.Script, at time.Time, seed uint64, limit time.Duration) (*ScriptRanking, error) {
 	w, err := readAuction(data, true)

@@ -64,14 +64,14 @@ func TestAScriptRanks(t *testing.T) {
 func TestRankScript(t *testing.T) {
 	s := script(func(q *core.Question, ranks []core.Rank, in []bool) error {
 		a, b := &q.Candidates[0], &q.Candidates[1]
-		if q.Job.Headers["x-a"] != "b" || !q.Job.Streamed || q.Job.Model != "m" || a.Offer.Labels["k"] != "v" || a.Offer.Provider.Region != "eu" || !a.Full || b.Full {
+		if q.Job.Headers["x-a"] != "b" || !q.Job.Streamed || q.Job.Model != "m" || a.Offer.Labels["k"] != "v" || a.Offer.Provider.Region != "eu" || a.Offer.Provider.Node != "rack" || b.Offer.Provider.Node != "" || !a.Full || b.Full {
 			return &core.ScriptError{Script: "mine.js", Line: 1, Msg: "something is missing"}
 		}
 		in[1], ranks[1] = true, core.Rank{Tier: 1, Cost: 2}
 		return nil
 	})
 	const auction = `{"strategy": "mine", "job": {"model": "m", "streamed": true, "headers": {"x-a": "b"}, "fresh_input_tokens": 1000}, "offers": [
-		{"id": "a", "region": "eu", "labels": {"k": "v"}, "full": true, "input_usd_per_mtok": 1, "output_usd_per_mtok": 1},
+		{"id": "a", "region": "eu", "node": "rack", "labels": {"k": "v"}, "full": true, "input_usd_per_mtok": 1, "output_usd_per_mtok": 1},
 		{"id": "b", "input_usd_per_mtok": 2, "output_usd_per_mtok": 1}]}`
 	res, err := market.RankScript([]byte(auction), s, start, 1, time.Second)
 	if err != nil {
