@@ -35,10 +35,9 @@ type gate struct {
 	over   chan struct{}   // closed by stop
 	done   chan struct{}   // closed when the goroutine that tells has ended; nil before run
 	limit  *limiter        // of what strangers can have logged
-	server *server.Server  // set before ready is closed, as the next three
+	server *server.Server  // set before ready is closed, as the next two
 	system *server.Account // where the server tells of connections
 	events *nats.Conn      // hears of them
-	flush  func() error    // makes what Joined subscribed to be in force
 
 	mu       sync.Mutex
 	stopped  bool
@@ -81,13 +80,15 @@ func (g *gate) Check(c server.ClientAuthentication) bool {
 		g.warn("a connection to the bus was refused", "from", address.String(), "reason", "it came in already, and asks to come in again")
 		return false
 	}
-	node, told, err := g.checkNode(c)
+	told, err := g.checkNode(c)
 	g.mu.Lock()
 	delete(g.entering, c.GetID())
 	g.mu.Unlock()
 	switch {
-	case err == nil:
-		return g.begin(node, told)
+	case err == nil && g.begin(told):
+		return true
+	case err == nil: // the bus is closing
+		_ = g.server.DisconnectClientByID(c.GetID()) // as below
 	case passing(err):
 		g.Log.Error("a node could not be admitted now", "from", address.String(), "reason", err, "cause", cause(err))
 		_ = g.server.DisconnectClientByID(c.GetID()) // without the word that it is refused: it comes again
@@ -122,20 +123,20 @@ func (g *gate) checkOwn(c server.ClientAuthentication) bool {
 	return true
 }
 
-// checkNode tells which node a connection is of, and makes it a session; told is
-// closed once Joined has been.
-func (g *gate) checkNode(c server.ClientAuthentication) (core.NodeID, <-chan struct{}, error) {
+// checkNode makes a connection a session of the node that it is of; what it gives is
+// closed once Joined was told.
+func (g *gate) checkNode(c server.ClientAuthentication) (<-chan struct{}, error) {
 	select {
 	case <-g.ready:
 	case <-g.over:
-		return "", nil, errClosing()
+		return nil, errClosing()
 	}
 	o := c.GetOpts()
 	if c.GetTLSConnectionState() == nil {
-		return "", nil, errors.New("it does not speak TLS")
+		return nil, errors.New("it does not speak TLS")
 	}
 	if err := signed(o.Nkey, o.Sig, c.GetNonce()); err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	for {
 		g.mu.Lock()
@@ -143,14 +144,14 @@ func (g *gate) checkNode(c server.ClientAuthentication) (core.NodeID, <-chan str
 		g.mu.Unlock()
 		node, err := g.Admit(o.Nkey, o.Token)
 		if err != nil {
-			return "", nil, err
+			return nil, err
 		}
 		if !validName(node) {
-			return "", nil, core.Errorf(core.Internal, "%q is no name of a node", short(string(node)))
+			return nil, core.Errorf(core.Internal, "%q is no name of a node", short(string(node)))
 		}
 		c.RegisterUser(&server.User{Username: string(node), Permissions: permissions(node)})
 		if told, err := g.enter(c.GetID(), node, kicks); told != nil || err != nil {
-			return node, told, err
+			return told, err
 		}
 	}
 }
@@ -213,18 +214,14 @@ func signed(public, signature string, nonce []byte) error {
 	return nil
 }
 
-// begin waits until Joined was told and what it subscribed to is in force, so that
-// nothing of the session is missed.
-func (g *gate) begin(node core.NodeID, told <-chan struct{}) bool {
+// begin waits until Joined was told, so that what it subscribed to misses nothing.
+func (g *gate) begin(told <-chan struct{}) bool {
 	select {
 	case <-told:
+		return true
 	case <-g.over:
 		return false
 	}
-	if err := g.flush(); err != nil {
-		g.Log.Warn("a node begins before the edge listens to it", "node", node, "reason", err)
-	}
-	return true
 }
 
 // permissions are what FLEET.md §1 lets a node do.
@@ -343,9 +340,9 @@ func (g *gate) stop() {
 	}
 }
 
-// finish tells that the sessions that are left have ended, and waits until all has
-// been told, or late.
-func (g *gate) finish(late <-chan time.Time) {
+// finish tells that the sessions that are left have ended, and waits for a while until
+// all has been told.
+func (g *gate) finish() {
 	g.mu.Lock()
 	var rest []session
 	for _, s := range g.sessions {
@@ -364,10 +361,28 @@ func (g *gate) finish(late <-chan time.Time) {
 	if g.done == nil {
 		return // Open did not get that far
 	}
+	late := time.NewTimer(closeWithin)
+	defer late.Stop()
 	select {
 	case <-g.done:
-	case <-late:
+	case <-late.C:
 	}
+}
+
+// dropped tells of messages that one of the edge's subscriptions had no room for, once
+// for each time that it falls behind.
+func (g *gate) dropped(_ *nats.Conn, sub *nats.Subscription, err error) {
+	if sub == nil {
+		g.warn("the bus", "error", err)
+		return
+	}
+	n, _ := sub.Dropped()
+	g.warn("messages of nodes were dropped: what takes them is too slow", "subject", sub.Subject, "dropped", n, "error", err)
+}
+
+// rejected tells of a reply subject that its sender may not use.
+func (g *gate) rejected(subject, reply string) {
+	g.warn("a node asked for an answer to a subject that is not its own", "subject", short(subject), "reply", short(reply))
 }
 
 // warn is a log line that strangers can cause.
@@ -378,5 +393,5 @@ func (g *gate) warn(msg string, args ...any) { g.limit.warn(g.Log, msg, args...)
 func (g *gate) dial(user string, more ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect("", append([]nats.Option{nats.InProcessServer(g.server), nats.UserInfo(user, g.secret), nats.Name(user),
 		nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1),
-		nats.Timeout(connectWithin), nats.PingInterval(0), nats.SkipSubjectValidation()}, more...)...)
+		nats.Timeout(connectWithin), nats.PingInterval(0)}, more...)...)
 }

@@ -33,7 +33,7 @@ func Dial(ctx context.Context, c Credential) (core.Link, error) {
 		nats.Nkey(public, key.Sign), nats.Token(c.Token.Reveal()), nats.Name(string(c.Name)),
 		nats.CustomInboxPrefix(jobPrefix+string(c.Name)+".r"), nats.IgnoreDiscoveredServers(),
 		nats.NoReconnect(), nats.ReconnectOnFlusherError(), nats.Timeout(connectWithin), nats.FlusherTimeout(writeWithin),
-		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(2), nats.SkipSubjectValidation(),
+		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(2),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // the default writes to stderr
 		nats.ClosedHandler(func(*nats.Conn) { close(ended) }))
 	if err != nil {

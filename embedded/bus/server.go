@@ -60,8 +60,7 @@ type Options struct {
 	// that it cannot be told now: the node is not refused and comes again.
 	Admit func(public, token string) (core.NodeID, error)
 	// Joined and Left tell of each session of a node, Left after Joined, from one
-	// goroutine. No message of a session is read before Joined has returned and what it
-	// subscribed to is in force.
+	// goroutine. Nothing of a session is read before Joined has returned.
 	Joined func(node core.NodeID, session uint64)
 	Left   func(node core.NodeID, session uint64)
 }
@@ -145,7 +144,7 @@ func (s *Server) connect(ns *server.Server, g *gate) error {
 	if err := events.FlushTimeout(connectWithin); err != nil {
 		return err
 	}
-	own, err := g.dial(userEdge, nats.CustomInboxPrefix(edgeInbox), nats.ErrorHandler(s.dropped),
+	own, err := g.dial(userEdge, nats.CustomInboxPrefix(edgeInbox), nats.ErrorHandler(g.dropped),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
 				s.Log.Error("the edge's own connection to the bus ended: it is made again", "reason", err)
@@ -154,8 +153,7 @@ func (s *Server) connect(ns *server.Server, g *gate) error {
 	if err != nil {
 		return err
 	}
-	c := &conn{nc: own, mayAnswer: repliesHome, rejected: s.rejected}
-	g.flush = func() error { return own.FlushTimeout(connectWithin) }
+	c := &conn{nc: own, mayAnswer: repliesHome, rejected: g.rejected}
 	g.run()
 	s.bus.Store(c)
 	return nil
@@ -276,14 +274,14 @@ func (s *Server) shutdown(g *gate) error {
 	}()
 	late := time.NewTimer(closeWithin)
 	defer late.Stop()
+	var err error
 	select {
 	case <-ended:
-		g.finish(late.C)
-		return nil
 	case <-late.C:
-		g.finish(nil)
-		return core.Errorf(core.Timeout, "the bus: connections have not ended within %v", closeWithin)
+		err = core.Errorf(core.Timeout, "the bus: connections have not ended within %v", closeWithin)
 	}
+	g.finish()
+	return err
 }
 
 func errNotOpen() error { return core.Errorf(core.Unavailable, "the bus is not open") }
@@ -297,14 +295,22 @@ func (s *Server) Publish(subject string, data []byte) error {
 	return c.Publish(subject, data)
 }
 
-// Subscribe is core.Bus's. A node's message whose reply subject is not of that node
-// arrives without one.
+// Subscribe is core.Bus's; it is in force when it returns. A node's message whose reply
+// subject is not of that node arrives without one.
 func (s *Server) Subscribe(subject string, handle func(subject, reply string, data []byte)) (core.Subscription, error) {
 	c := s.bus.Load()
 	if c == nil {
 		return nil, errNotOpen()
 	}
-	return c.Subscribe(subject, handle)
+	sub, err := c.Subscribe(subject, handle)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.nc.FlushTimeout(connectWithin); err != nil {
+		sub.Stop()
+		return nil, publishError(err)
+	}
+	return sub, nil
 }
 
 // Request is core.Bus's.
@@ -318,21 +324,5 @@ func (s *Server) Request(ctx context.Context, subject string, data []byte) ([]by
 
 // MaxPayload is core.Bus's.
 func (s *Server) MaxPayload() int { return maxPayload }
-
-// dropped tells of messages that a subscription had no room for, once for each time
-// that it falls behind.
-func (s *Server) dropped(_ *nats.Conn, sub *nats.Subscription, err error) {
-	if sub == nil {
-		s.Log.Warn("the bus", "error", err)
-		return
-	}
-	n, _ := sub.Dropped()
-	s.Log.Warn("messages of nodes were dropped: what takes them is too slow", "subject", sub.Subject, "dropped", n, "error", err)
-}
-
-// rejected tells of a reply subject that its sender may not use.
-func (s *Server) rejected(subject, reply string) {
-	s.Log.Warn("a node asked for an answer to a subject that is not its own", "subject", short(subject), "reply", short(reply))
-}
 
 var _ core.Bus = (*Server)(nil)

@@ -123,14 +123,19 @@ func TestHelloIsHeard(t *testing.T) {
 	if err := e.Open(); err != nil {
 		t.Fatal(err)
 	}
+	var worst time.Duration
 	for i := range 20 {
-		l, _ := e.join(t, fmt.Sprintf("box-%d", i))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		c := e.invite(t, fmt.Sprintf("box-%d", i))
+		from := time.Now()
+		l := dial(t, c)
+		worst = max(worst, time.Since(from))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		if _, err := l.Request(ctx, fmt.Sprintf("hw.v1.n.box-%d.hello", i), nil); err != nil {
 			t.Fatal(err)
 		}
 		cancel()
 	}
+	t.Logf("the way in took at most %v", worst)
 }
 
 // TestStolenName: a node reaches nothing of another's and nothing of the server's,
@@ -939,6 +944,40 @@ func TestCloseWithStuckPeers(t *testing.T) {
 		t.Error("the edge's close took", took)
 	}
 	p2.cut()
+}
+
+// TestCloseWhileAdmitting: a desk that hangs does not keep Close, and the node is not
+// told that it is refused.
+func TestCloseWhileAdmitting(t *testing.T) {
+	e := openEdge(t)
+	c := e.invite(t, "box")
+	hang := make(chan struct{})
+	e.desk.set(func() { e.desk.slow = hang })
+	came := make(chan error, 1)
+	go func() {
+		_, err := Dial(t.Context(), c)
+		came <- err
+	}()
+	until(t, "it is being admitted", func() bool {
+		g := e.gate.Load()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return len(g.entering) > 0
+	})
+	from := time.Now()
+	if err := e.Close(); kindOf(err) != core.Timeout {
+		t.Error(err)
+	}
+	if took := time.Since(from); took > 3*closeWithin {
+		t.Error("closed after", took)
+	}
+	close(hang)
+	if err := <-came; kindOf(err) != core.Upstream {
+		t.Error(err)
+	}
+	if got := e.happened.String(); got != "" {
+		t.Error(got)
+	}
 }
 
 // TestDialGivesUp: neither an address that nobody answers on nor a server that says
