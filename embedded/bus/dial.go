@@ -34,7 +34,7 @@ func Dial(ctx context.Context, c Credential) (core.Link, error) {
 		nats.CustomInboxPrefix(jobPrefix+string(c.Name)+".r"), nats.IgnoreDiscoveredServers(),
 		nats.NoReconnect(), nats.ReconnectOnFlusherError(), nats.Timeout(connectWithin), nats.FlusherTimeout(writeWithin),
 		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(2),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // the default writes to stderr
+		nats.ErrorHandler(slow), // the default writes to stderr
 		nats.ClosedHandler(func(*nats.Conn) { close(ended) }))
 	if err != nil {
 		giveUp()
@@ -45,6 +45,14 @@ func Dial(ctx context.Context, c Credential) (core.Link, error) {
 		return nil, d.explain(ctx.Err())
 	}
 	return &link{conn{nc: nc}, d, ended}, nil
+}
+
+// slow ends a session of which messages were dropped because what takes them is too
+// slow: nobody here could be told otherwise.
+func slow(nc *nats.Conn, _ *nats.Subscription, err error) {
+	if errors.Is(err, nats.ErrSlowConsumer) {
+		nc.Close()
+	}
 }
 
 // dialer dials the edge's address, whatever it is asked for, and keeps what it made.

@@ -492,6 +492,28 @@ func TestSlowSubscriber(t *testing.T) {
 	}
 }
 
+// TestSlowNode: a node that does not take what it is sent loses its session, not
+// messages.
+func TestSlowNode(t *testing.T) {
+	e := openEdge(t)
+	l, _ := e.join(t, "box")
+	hold := make(chan struct{})
+	var got atomic.Int64
+	if _, err := l.Subscribe("hw.v1.j.box.f", func(_, _ string, _ []byte) { got.Add(1); <-hold }); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it listens", func() bool { _ = e.Publish("hw.v1.j.box.f", nil); return got.Load() > 0 })
+	piece := make([]byte, 1<<20)
+	for range 80 {
+		if err := e.Publish("hw.v1.j.box.f", piece); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-l.Done()
+	close(hold)
+	until(t, "left", func() bool { return e.happened.String() == "+box 1, -box 1" })
+}
+
 // TestKeptData: what a handler was given stays as it was.
 func TestKeptData(t *testing.T) {
 	e := openEdge(t)
