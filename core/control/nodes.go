@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"crypto/hmac"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -65,6 +66,9 @@ func (n *node) here() bool { return n.Key != "" && !n.Revoked.OK }
 func (n *node) invited(now time.Time) bool {
 	return n.Key == "" && !n.Revoked.OK && now.Before(n.Expires)
 }
+
+// has tells whether a token is that of its join string, by its sum.
+func (n *node) has(sum string) bool { return hmac.Equal([]byte(n.Token), []byte(sum)) }
 
 // holds tells whether the node has its name for itself.
 func (n *node) holds(now time.Time) bool { return n.here() || n.invited(now) }
@@ -142,7 +146,7 @@ func (d *Desk) AdmitNode(public, token string) (core.NodeID, error) {
 	}
 	sum := d.tokenSum(token)
 	for _, n := range d.force.Load().made.nodes {
-		if n.Token == sum { // a keyed hash: where it differs says nothing of the token
+		if n.has(sum) {
 			name = n.Name
 			err := d.change("node "+string(name), func(m made) (step, error) { return d.join(m, name, public, sum) })
 			var e *core.Error
@@ -172,7 +176,7 @@ func (d *Desk) keyOf(public string) (name core.NodeID, known bool) {
 func (d *Desk) join(m made, name core.NodeID, public, sum string) (step, error) {
 	now, old := d.Clock(), m.nodes[name]
 	switch {
-	case old == nil || old.Token != sum:
+	case old == nil || !old.has(sum):
 		return step{}, core.Errorf(core.Forbidden, "a token that is of no join string")
 	case old.Revoked.OK:
 		return step{}, core.Errorf(core.Forbidden, "node %s was revoked", name)
