@@ -250,31 +250,36 @@ func (m *masks) salt(nonce []byte) (salt [saltSize]byte) {
 	return salt
 }
 
-// openLeaf is the first of a log: what the one before it ended with, and the keys
-// that may sign this one. lost is where a part of what was signed is gone.
+// openLeaf is the first of a log: what the one before it ended with, the keys that
+// may sign this one, and what was signed and is gone, where that is so.
 type openLeaf struct {
-	edge string
 	prev *Tree // of the log before; nil: there is none
-	lost *Tree // what was signed and is gone, nil: nothing
+	lost []Tree
 	keys []string
 }
 
 func (o openLeaf) append(dst []byte) []byte {
-	dst = append(dst, `{"format":"`+formatName+`","keys":`...)
-	dst = appendStrings(dst, o.keys)
-	if o.lost != nil {
-		dst = appendTree(append(dst, `,"lost_`...), "lost_", o.lost)
+	dst = appendStrings(append(dst, `{"format":"`+formatName+`","keys":`...), o.keys)
+	for i := range o.lost {
+		if i == 0 {
+			dst = append(dst, `,"lost":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = append(appendTree(append(dst, '{'), "", &o.lost[i]), '}')
+	}
+	if len(o.lost) > 0 {
+		dst = append(dst, ']')
 	}
 	if o.prev != nil {
-		dst = appendTree(append(dst, `,"prev_`...), "prev_", o.prev)
+		dst = appendTree(append(dst, ','), "prev_", o.prev)
 	}
 	return append(dst, `,"type":"`+typeOpen+`"}`...)
 }
 
-// appendTree writes three fields whose names begin with prefix, the first of which
-// stands there already.
+// appendTree writes three fields whose names begin with prefix.
 func appendTree(dst []byte, prefix string, t *Tree) []byte {
-	dst = appendString(append(dst, `origin":`...), t.Origin)
+	dst = appendString(append(append(append(dst, '"'), prefix...), `origin":`...), t.Origin)
 	dst = append(append(append(dst, `,"`...), prefix...), `root":"`...)
 	dst = base64.StdEncoding.AppendEncode(dst, t.Root[:])
 	dst = append(append(append(dst, `","`...), prefix...), `size":`...)
@@ -325,7 +330,7 @@ type Leaf struct {
 	// Of the others.
 	Keys []string `json:"keys,omitempty"`   // open, close: who may sign; key: the new one
 	Prev *Tree    `json:"prev,omitempty"`   // open
-	Lost *Tree    `json:"lost,omitempty"`   // open
+	Lost []Tree   `json:"lost,omitempty"`   // open
 	Of   string   `json:"origin,omitempty"` // erase: the log of the leaf
 	At   uint64   `json:"index,omitempty"`  // erase: the leaf
 }
@@ -346,8 +351,8 @@ func (l *Leaf) parse(text []byte) error {
 		return core.Errorf(core.Invalid, "%d bytes are no leaf, the most are %d", len(text), maxLeaf)
 	}
 	r := reader{text: text}
-	trees := [2]Tree{}
-	var here [2]int // the fields of each tree that are there
+	var prev Tree
+	here := 0 // the fields of prev that are there
 	r.object(func(key []byte) {
 		switch string(key) {
 		case "type":
@@ -393,12 +398,15 @@ func (l *Leaf) parse(text []byte) error {
 			if string(r.string()) != formatName {
 				r.fail("the format is not " + formatName)
 			}
-		case "lost_origin", "lost_root", "lost_size":
-			r.tree(key[len("lost_"):], &trees[0])
-			here[0]++
+		case "lost":
+			r.list(func() {
+				var t Tree
+				r.object(func(key []byte) { r.tree(key, &t) })
+				l.Lost = append(l.Lost, t)
+			})
 		case "prev_origin", "prev_root", "prev_size":
-			r.tree(key[len("prev_"):], &trees[1])
-			here[1]++
+			r.tree(key[len("prev_"):], &prev)
+			here++
 		case "origin":
 			l.Of = string(r.string())
 		case "index":
@@ -410,12 +418,10 @@ func (l *Leaf) parse(text []byte) error {
 	if l.Type == "" {
 		r.fail("a leaf without a type")
 	}
-	for i, to := range []**Tree{&l.Lost, &l.Prev} {
-		if here[i] == 3 {
-			*to = &trees[i]
-		} else if here[i] != 0 {
-			r.fail("a part of a log's origin, size and root")
-		}
+	if here == 3 {
+		l.Prev = &prev
+	} else if here != 0 {
+		r.fail("a part of a log's origin, size and root")
 	}
 	return r.end()
 }
@@ -471,6 +477,8 @@ func (r *reader) tree(field []byte, t *Tree) {
 		t.Root = r.hash()
 	case "size":
 		t.Size = uint64(max(r.integer(), 0))
+	default:
+		r.skip()
 	}
 }
 

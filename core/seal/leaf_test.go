@@ -91,16 +91,16 @@ func utf8Text(s string) (out string) {
 func TestOtherLeavesAreCanonical(t *testing.T) {
 	tree := &Tree{Origin: "a/b/2026-11", Size: 17, Root: Hash{1}}
 	for _, leaf := range [][]byte{
-		openLeaf{edge: "a/b", keys: []string{"k"}}.append(nil), openLeaf{edge: "a/b", prev: tree}.append(nil),
-		openLeaf{edge: "a/b", prev: tree, lost: tree, keys: []string{"k", "l"}}.append(nil), openLeaf{edge: "a/b", lost: tree}.append(nil),
+		openLeaf{keys: []string{"k"}}.append(nil), openLeaf{prev: tree}.append(nil),
+		openLeaf{prev: tree, lost: []Tree{*tree, *tree}, keys: []string{"k", "l"}}.append(nil), openLeaf{lost: []Tree{*tree, *tree}}.append(nil),
 		appendClose(nil, []string{"k"}), appendRotate(nil, "k"), appendErase(nil, "a/b/2026-10", 12), appendHeader(nil, []string{"a/b/2026-10"}),
 	} {
 		if again := canonical(t, leaf); !bytes.Equal(again, leaf) {
 			t.Errorf("%s\nis canonical as\n%s", leaf, again)
 		}
 	}
-	l, err := ParseLeaf(openLeaf{edge: "a/b", prev: tree, lost: tree, keys: []string{"k", "l"}}.append(nil))
-	if err != nil || *l.Prev != *tree || *l.Lost != *tree || len(l.Keys) != 2 {
+	l, err := ParseLeaf(openLeaf{prev: tree, lost: []Tree{*tree, *tree}, keys: []string{"k", "l"}}.append(nil))
+	if err != nil || *l.Prev != *tree || len(l.Lost) != 2 || l.Lost[1] != *tree || len(l.Keys) != 2 {
 		t.Errorf("%+v, %v", l, err)
 	}
 }

@@ -40,27 +40,41 @@ func (p *Problem) String() string {
 
 // Sums are what the receipts come to, exactly.
 type Sums struct {
-	Receipts   int64 `json:"receipts"`
-	Uncharged  int64 `json:"uncharged,omitempty"` // of which the charge is not known
-	Uncached   int64 `json:"uncached_input_tokens"`
-	CacheRead  int64 `json:"cache_read_tokens"`
-	CacheWrite int64 `json:"cache_write_tokens"`
-	Output     int64 `json:"output_tokens"`
-	charge     exact
+	Receipts   int64  `json:"receipts"`
+	Charge     Amount `json:"charge_usd"`
+	Uncharged  int64  `json:"uncharged"` // receipts of which the charge is not known
+	Uncached   int64  `json:"uncached_input_tokens"`
+	CacheRead  int64  `json:"cache_read_tokens"`
+	CacheWrite int64  `json:"cache_write_tokens"`
+	Output     int64  `json:"output_tokens"`
 }
 
-// Charge is the sum of the charges in picodollars.
-func (s *Sums) Charge() *big.Int { return s.charge.value() }
+// Amount is a sum of money without an end: 128 bits hold 2^64 amounts.
+type Amount struct{ hi, lo uint64 } // two's complement
 
-// ChargeUSD is the sum of the charges in USD, an exact decimal.
-func (s *Sums) ChargeUSD() string {
-	v := s.charge.value()
+func (a *Amount) add(m core.Money) { a.join(Amount{uint64(m >> 63), uint64(m)}) }
+
+func (a *Amount) join(o Amount) {
+	var carry uint64
+	a.lo, carry = bits.Add64(a.lo, o.lo, 0)
+	a.hi, _ = bits.Add64(a.hi, o.hi, carry)
+}
+
+// Picodollars is the amount in 10^-12 USD.
+func (a Amount) Picodollars() *big.Int {
+	v := new(big.Int).SetInt64(int64(a.hi))
+	return v.Lsh(v, 64).Add(v, new(big.Int).SetUint64(a.lo))
+}
+
+// String is the exact decimal in USD.
+func (a Amount) String() string {
+	v := a.Picodollars()
 	sign := ""
 	if v.Sign() < 0 {
 		sign = "-"
 	}
 	const places = 12
-	digits := fmt.Sprintf("%0*s", places+1, new(big.Int).Abs(v))
+	digits := fmt.Sprintf("%0*s", places+1, v.Abs(v))
 	whole, rest := digits[:len(digits)-places], strings.TrimRight(digits[len(digits)-places:], "0")
 	if rest != "" {
 		rest = "." + rest
@@ -68,30 +82,13 @@ func (s *Sums) ChargeUSD() string {
 	return sign + whole + rest
 }
 
-// exact is a sum of amounts without an end: 128 bits hold 2^64 of them.
-type exact struct{ hi, lo uint64 } // two's complement
-
-func (e *exact) add(m core.Money) {
-	var carry uint64
-	e.lo, carry = bits.Add64(e.lo, uint64(m), 0)
-	e.hi, _ = bits.Add64(e.hi, uint64(m>>63), carry)
-}
-
-func (e *exact) join(o exact) {
-	var carry uint64
-	e.lo, carry = bits.Add64(e.lo, o.lo, 0)
-	e.hi, _ = bits.Add64(e.hi, o.hi, carry)
-}
-
-func (e *exact) value() *big.Int {
-	v := new(big.Int).SetInt64(int64(e.hi))
-	return v.Lsh(v, 64).Add(v, new(big.Int).SetUint64(e.lo))
-}
+// MarshalJSON writes the exact decimal as a JSON number, as core.Money does.
+func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
 
 func (s *Sums) add(l *Leaf) {
 	s.Receipts++
 	if l.Charge.OK {
-		s.charge.add(l.Charge.V)
+		s.Charge.add(l.Charge.V)
 	} else {
 		s.Uncharged++
 	}
@@ -108,13 +105,7 @@ func (s *Sums) join(o *Sums) {
 	s.CacheRead += o.CacheRead
 	s.CacheWrite += o.CacheWrite
 	s.Output += o.Output
-	s.charge.join(o.charge)
-}
-
-// MarshalJSON adds the charge.
-func (s Sums) MarshalJSON() ([]byte, error) {
-	return fmt.Appendf(nil, `{"receipts":%d,"uncharged":%d,"uncached_input_tokens":%d,"cache_read_tokens":%d,"cache_write_tokens":%d,"output_tokens":%d,"charge_usd":%s}`,
-		s.Receipts, s.Uncharged, s.Uncached, s.CacheRead, s.CacheWrite, s.Output, s.ChargeUSD()), nil
+	s.Charge.join(o.Charge)
 }
 
 // Report is what a verification found.
@@ -137,7 +128,7 @@ type LogReport struct {
 	To           uint64 `json:"to"`
 	Closed       bool   `json:"closed"`              // its last leaf says that its month is over
 	Follows      string `json:"follows,omitempty"`   // the log that its first leaf names
-	Lost         *Tree  `json:"lost,omitempty"`      // what its first leaf says was signed and is gone
+	Lost         []Tree `json:"lost,omitempty"`      // what its first leaf says was signed and is gone
 	Saved        string `json:"saved,omitempty"`     // how it stands to the saved checkpoint: "same" or "grown"
 	Cosignatures int    `json:"cosignatures"`        // of others; they are not checked
 	Erased       int64  `json:"erased,omitempty"`    // leaves that say that a private part was dropped

@@ -190,37 +190,43 @@ func (s *Sealer) openLog() error {
 
 // find reads one log's state and its checkpoint file.
 func (s *Sealer) find(m Month, value []byte) (*current, Recovery) {
-	origin := originOf(s.p.Edge, m)
-	lost := func(err error) (*current, Recovery) {
-		return nil, Recovery{Verdict: Damaged, Have: Tree{Origin: origin}, Err: err}
+	r := Recovery{Verdict: Damaged, Have: Tree{Origin: originOf(s.p.Edge, m)}}
+	var head *Head
+	if head, r.Err = OpenHead(s.p.Dir, s.p.Edge, m, s.ring.Load().Keys()); r.Err == nil && head.Last() != nil {
+		r.Signed = &head.Last().Tree
+		s.heads[m] = head.Last()
 	}
-	if !m.valid() || len(value) < 8 {
-		return lost(core.Errorf(core.Unavailable, "the state of log %s is damaged", m))
-	}
-	signed := binary.BigEndian.Uint64(value)
-	log, err := ParseLog(origin, value[8:])
+	log, signed, err := parseState(r.Have.Origin, value)
 	if err != nil {
-		return lost(err)
-	}
-	head, err := OpenHead(s.p.Dir, s.p.Edge, m, s.ring.Load().Keys())
-	if err != nil {
-		_, r := lost(err)
-		r.Have = log.Tree()
+		r.Err = err
 		return nil, r
 	}
-	r := look(s.src, log, head.Last())
-	if was := head.Last(); r.Err == nil && signed > 0 && (was == nil || was.Size < signed) {
+	r.Have = log.Tree()
+	if r.Err != nil {
+		return nil, r
+	}
+	r = look(s.src, log, head.Last())
+	c := &current{month: m, until: m.end(), log: log, head: head}
+	if head.Last() != nil {
+		c.signed = head.Last().Size
+	}
+	if r.Err == nil && signed > c.signed {
 		// Nobody knows now how much was signed: the file is gone or an older one, or its
 		// newest place is damaged. A store that was restored without it is such a one.
 		r.Signed = nil
 		r.Verdict, r.Err = Short, core.Errorf(core.Unavailable, "the checkpoint file of log %s is gone or an old one, at least %d leaves were signed", m, signed)
 	}
-	c := &current{month: m, until: m.end(), log: log, head: head}
-	if head.Last() != nil {
-		c.signed = head.Last().Size
-		s.heads[m] = head.Last()
-	}
 	return c, r
+}
+
+// parseState reads a KindLog record: the size that was signed last as it was known
+// then, and the state.
+func parseState(origin string, value []byte) (l *Log, signed uint64, err error) {
+	if _, _, ok := splitOrigin(origin); !ok || len(value) < 8 {
+		return nil, 0, core.Errorf(core.Unavailable, "the state of log %s is damaged", origin)
+	}
+	l, err = ParseLog(origin, value[8:])
+	return l, binary.BigEndian.Uint64(value), err
 }
 
 func (s *Sealer) giveUp(r Recovery) {
@@ -318,14 +324,16 @@ func (s *Sealer) begin() error {
 		return s.unlock(c)
 	}
 	now := monthOf(at)
-	open := openLeaf{edge: s.p.Edge}
+	var open openLeaf
 	var before Month
 	switch {
 	case s.cur != nil:
 		before = s.cur.month
 	case s.gone != nil:
 		_, before, _ = splitOrigin(s.gone.Have.Origin)
-		open.lost = s.gone.Signed
+		if s.gone.Signed != nil {
+			open.lost = append(open.lost, *s.gone.Signed)
+		}
 		if s.gone.Have.Size > 0 {
 			open.prev = &s.gone.Have
 		}
@@ -334,9 +342,7 @@ func (s *Sealer) begin() error {
 	if err != nil {
 		return err
 	}
-	if open.lost == nil && taken != nil { // signed, and the store has never heard of it
-		open.lost = taken
-	}
+	open.lost = append(open.lost, taken...)
 	head, err := OpenHead(s.p.Dir, s.p.Edge, month, nil)
 	if err != nil {
 		return err
@@ -393,9 +399,9 @@ func (s *Sealer) masksOf(m Month) (*masks, error) {
 }
 
 // free is the first log of a month that nothing is known of, and what was signed
-// of the one before it without the store knowing.
-func (s *Sealer) free(m Month) (Month, *Tree, error) {
-	var taken *Tree
+// of those before it while the store knows nothing of them.
+func (s *Sealer) free(m Month) (Month, []Tree, error) {
+	var taken []Tree
 	for n := 1; n <= mostParts; n++ {
 		name := m.part(n)
 		state, err := s.p.Vault.Get(KindLog, string(name))
@@ -407,7 +413,7 @@ func (s *Sealer) free(m Month) (Month, *Tree, error) {
 		}
 		if state == nil {
 			if h, err := OpenHead(s.p.Dir, s.p.Edge, name, s.ring.Load().Keys()); err == nil && h.Last() != nil {
-				taken = &h.Last().Tree
+				taken = append(taken, h.Last().Tree)
 			}
 		}
 	}

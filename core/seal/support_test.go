@@ -204,7 +204,7 @@ type madeUp struct {
 
 func (s *madeUp) leaf(dst []byte, index uint64) []byte {
 	if index == 0 {
-		return openLeaf{edge: testEdge, keys: []string{}}.append(dst)
+		return openLeaf{keys: []string{}}.append(dst)
 	}
 	r := receipt(int(index), s.at.Add(time.Duration(index)*time.Millisecond))
 	var x sealed
@@ -271,7 +271,7 @@ func newTestRing(t testing.TB) *Ring {
 func contains(t testing.TB, text, part string) {
 	t.Helper()
 	if !strings.Contains(text, part) {
-		t.Errorf("%q does not say %q", text, part)
+		t.Errorf("%.300q does not say %q", text, part)
 	}
 }
 

@@ -2,9 +2,12 @@ package seal
 
 import (
 	"bytes"
-	"fmt"
+	"math"
+	"math/big"
 	"math/rand/v2"
 	"testing"
+
+	"headway/core"
 )
 
 func TestExportIsWhole(t *testing.T) {
@@ -147,11 +150,47 @@ func TestSumsAreExact(t *testing.T) {
 	r.add(500, 100)
 	report := good(t, r.export(ExportOptions{}), Check{})
 	var want Sums
+	total := new(big.Int)
 	for i := range 500 {
 		x := receipt(i, r.now)
 		want.add(&Leaf{Charge: x.Charge, Usage: x.Usage})
+		total.Add(total, big.NewInt(int64(x.Charge.V)))
 	}
-	if fmt.Sprint(want) != fmt.Sprint(report.Total) || want.ChargeUSD() != report.Total.ChargeUSD() {
+	if want != report.Total || report.Total.Charge.Picodollars().Cmp(total) != 0 || want.Uncharged == 0 {
 		t.Fatalf("%v, it should be %v", report.Total, want)
+	}
+}
+
+// TestAmount adds a million amounts of every size, against math/big.
+func TestAmount(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	var a Amount
+	want := new(big.Int)
+	for i := range 1_000_000 {
+		m := core.Money(random.Uint64() >> random.IntN(64))
+		if i%3 == 0 {
+			m = -m
+		}
+		a.add(m)
+		want.Add(want, big.NewInt(int64(m)))
+	}
+	if a.Picodollars().Cmp(want) != 0 {
+		t.Errorf("%v, it should be %v", a.Picodollars(), want)
+	}
+	var largest, smallest Amount
+	for range 1_000_000 {
+		largest.add(math.MaxInt64)
+		smallest.add(math.MinInt64)
+	}
+	// A million times the largest and the smallest that there is, in USD.
+	if largest.String() != "9223372036854.775807" || smallest.String() != "-9223372036854.775808" {
+		t.Error(largest, smallest)
+	}
+	for want, m := range map[string]core.Money{"0": 0, "0.000000000001": 1, "-0.000000000001": -1, "1": core.USD, "-1.5": -core.USD * 3 / 2} {
+		a := Amount{}
+		a.add(m)
+		if a.String() != want || a.String() != m.String() {
+			t.Error(a, want, m)
+		}
 	}
 }

@@ -1,0 +1,218 @@
+package seal
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"headway/core"
+)
+
+var writeSample = flag.Bool("write-sample", false, "write testdata/receipts anew")
+
+// block gives the one block of RECEIPT.md of a kind.
+func block(t *testing.T, kind string) []byte {
+	t.Helper()
+	doc, err := os.ReadFile("RECEIPT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)```"+kind+"\n(.*?)```").FindAllSubmatch(doc, -1)
+	if len(found) != 1 {
+		t.Fatalf("RECEIPT.md has %d blocks of %s", len(found), kind)
+	}
+	return found[0][1]
+}
+
+// python runs the verifier of RECEIPT.md, and says whether it accepts an export.
+func python(t *testing.T, export []byte, keys ...Key) (accepted bool, said string) {
+	t.Helper()
+	program := needs(t, "python3")
+	needs(t, "openssl")
+	dir := t.TempDir()
+	script, path := filepath.Join(dir, "verify.py"), filepath.Join(dir, "export.jsonl")
+	for name, text := range map[string][]byte{script: block(t, "python"), path: export} {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{script, path}
+	for _, k := range keys {
+		args = append(args, k.String())
+	}
+	out, err := exec.Command(program, args...).CombinedOutput()
+	return err == nil, string(out)
+}
+
+func TestDocumentInPython(t *testing.T) {
+	r := newRig(t)
+	r.now = time.Date(2026, 11, 30, 23, 59, 59, 200e6, time.UTC)
+	r.add(700, 64)
+	r.seal.Rotate()
+	r.add(700, 100)
+	r.now = time.Date(2027, 2, 3, 0, 0, 0, 0, time.UTC)
+	r.add(10, 5)
+	keys := r.seal.Keys()
+	o := ExportOptions{Measurements: func(core.CallID) ([]byte, error) { return []byte(`{"timing":{"first_token_ms":1e2}}`), nil }}
+	export := r.export(o)
+	report := good(t, export, Check{Keys: keys})
+	accepted := func(export []byte, keys ...Key) string {
+		t.Helper()
+		ok, said := python(t, export, keys...)
+		if !ok || !strings.HasSuffix(said, "good\n") {
+			t.Fatalf("the document's verifier refuses: %s", said)
+		}
+		return said
+	}
+	said := accepted(export, keys...)
+	for _, l := range report.Logs {
+		contains(t, said, l.Origin)
+	}
+	contains(t, accepted(export), "no key was given")
+	accepted(export, keys[0]) // the older key leads to the newer one
+	month := keys[1]
+	month.Name = originOf(testEdge, "2027-02")
+	accepted(r.export(o, "2027-02"), month)
+	c := r.checkpoint("2026-12")
+	accepted(r.exportParts(o, Part{Checkpoint: c, From: 255, To: 580}), keys...)
+	accepted(r.exportParts(o, Part{Checkpoint: c, From: 300, To: 301, Since: &c.Tree}, Part{Checkpoint: r.checkpoint("2027-02")}), keys...)
+
+	refused := func(what string, export []byte, keys ...Key) {
+		t.Helper()
+		ok, said := python(t, export, keys...)
+		said = strings.TrimSpace(said)
+		if last := said[strings.LastIndexByte(said, '\n')+1:]; ok || !strings.HasPrefix(last, "line ") {
+			t.Errorf("%s: the document's verifier says %s", what, said)
+		}
+	}
+	refused("a strange key", export, newTestRing(t).Keys()...)
+	export = r.exportParts(o, Part{Checkpoint: c, From: 250, To: 262}, Part{Checkpoint: r.checkpoint("2027-02")})
+	accepted(export, keys...)
+	all := lines(export)
+	for _, i := range []int{1, 3, len(all) - 2} {
+		gone := joined(slices.Concat(all[:i], all[i+1:]))
+		twice := joined(slices.Concat(all[:i+1], all[i:]))
+		changed := bytes.Clone(export)
+		changed[len(joined(all[:i]))+len(all[i])/2] ^= 1
+		refused("a line less", gone, keys...)
+		refused("a line twice", twice, keys...)
+		refused("the end is gone", joined(all[:i]), keys...)
+		refused("a flipped bit", changed, keys...)
+	}
+}
+
+// TestDocumentsLeaf reads the leaf that RECEIPT.md shows.
+func TestDocumentsLeaf(t *testing.T) {
+	text := bytes.TrimSpace(block(t, "json leaf"))
+	l, err := ParseLeaf(text)
+	if err != nil || l.Type != typeReceipt || l.Charge.V != 2_234_570 {
+		t.Fatal(l, err)
+	}
+	// Every field of a leaf is in the document.
+	doc, err := os.ReadFile("RECEIPT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 11 {
+		leaf, err := appendReceipt(nil, receipt(i, time.Now()), &sealed{key: "k", owner: "o"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(leaf, &fields); err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range fields {
+			contains(t, string(doc), "`"+name+"`")
+			if inner, ok := value.(map[string]any); ok {
+				for name := range inner {
+					contains(t, string(doc), "`"+name+"`")
+				}
+			}
+		}
+	}
+	for _, word := range []string{WrongFormat, WrongEdited, WrongMissing, WrongOrder, WrongTwice, WrongCutShort, WrongSignature, WrongUnknownKey, WrongRewritten} {
+		contains(t, string(doc), "`"+word+"`")
+	}
+}
+
+const sampleDir = "../../testdata/receipts"
+
+// TestSample holds an export of the first version of the format: it must be
+// accepted for ever, by this verifier and by the document's.
+func TestSample(t *testing.T) {
+	if *writeSample {
+		sample(t)
+	}
+	read := func(name string) []byte {
+		text, err := os.ReadFile(filepath.Join(sampleDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	export := read("v1.jsonl")
+	key, err := ParseKey(string(read("v1.vkey")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := good(t, export, Check{Keys: []Key{key}, Saved: read("v1.checkpoint")})
+	got, err := json.MarshalIndent(report, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := bytes.TrimSpace(read("v1.report.json")); !bytes.Equal(got, want) {
+		t.Errorf("the report is\n%s\nand was\n%s", got, want)
+	}
+	if p, err := VerifyProof(read("v1.tlog-proof"), []Key{key}); err != nil || p.Leaf.Type != typeReceipt {
+		t.Error(p, err)
+	}
+	if ok, said := python(t, export, key); !ok {
+		t.Error(said)
+	}
+	damaged := read("damaged.jsonl")
+	problem := bad(t, damaged, Check{Keys: []Key{key}}, WrongEdited, 30)
+	if ok, said := python(t, damaged, key); ok || !strings.HasPrefix(said, "line 30:") {
+		t.Error(said, problem)
+	}
+}
+
+// sample makes the files of testdata/receipts: two months, a new key, a part.
+func sample(t *testing.T) {
+	r := newRig(t)
+	r.now = time.Date(2026, 10, 31, 23, 59, 59, 975e6, time.UTC)
+	r.add(20, 8)
+	saved := r.checkpoint("2026-10").Note
+	first := r.seal.Keys()[0]
+	r.seal.Rotate()
+	r.add(30, 8)
+	o := ExportOptions{Measurements: func(core.CallID) ([]byte, error) { return []byte(`{"timing":{"first_token_ms":123.5}}`), nil }}
+	export := r.export(o)
+	list := lines(export)
+	list[29] = bytes.Replace(bytes.Replace(list[29], []byte(`"time":17`), []byte(`"time":18`), 1), []byte(`:123.5`), []byte(`:1`), 1)
+	proof, err := r.seal.Prove(Position{"2026-10", 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := json.MarshalIndent(verify(t, export, Check{Keys: []Key{first}, Saved: saved}), "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(sampleDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"v1.jsonl": export, "v1.vkey": []byte(first.String() + "\n"), "v1.checkpoint": saved, "v1.report.json": append(report, '\n'),
+		"v1.tlog-proof": proof, "damaged.jsonl": joined(list)} {
+		if err := os.WriteFile(filepath.Join(sampleDir, name), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
