@@ -57,6 +57,7 @@ type modelServer struct {
 	// others is how many slots the server says are taken by somebody else.
 	others atomic.Int64
 	wake   chan struct{} // of one: poll now
+	said   string        // why it does not answer, as it was logged last; watch's alone
 
 	mu    sync.Mutex // guards what follows
 	known facts
@@ -203,11 +204,13 @@ func (m *modelServer) poll(ctx context.Context) (changed bool) {
 		m.mu.Unlock()
 		k.down = false
 	}
-	switch {
-	case was.down && !k.down:
+	if !k.down && was.down {
+		m.said = ""
 		m.log.Info("the model server answers", "format", k.format, "server", k.server, "models", len(k.models), "slots", m.slots(k))
-	case !was.down && k.down:
-		m.log.Warn("the model server does not answer", "error", pollWord(err))
+	}
+	if why := pollWord(err); k.down && why != m.said {
+		m.said = why
+		m.log.Warn("the model server does not answer", "error", why)
 	}
 	return m.set(k)
 }
@@ -215,6 +218,8 @@ func (m *modelServer) poll(ctx context.Context) (changed bool) {
 // pollWord is an error of a poll without what a server may have put in it.
 func pollWord(err error) string {
 	switch {
+	case err == nil:
+		return ""
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	case errors.Is(err, errSays), errors.Is(err, errRefuses), errors.Is(err, errLoading):

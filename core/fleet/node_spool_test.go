@@ -27,10 +27,14 @@ func spooledName(i int) string { return fmt.Sprintf("%026d.1", i) }
 // runSpool runs one until stop, which waits for its end.
 func runSpool(t *testing.T, v core.Vault) (p *spool, stop func()) {
 	p = newSpool(&NodeParts{Clock: time.Now, Log: slog.New(slog.NewTextHandler(testLog{t}, nil)), Name: "den", Vault: v})
+	return p, p.runUntil()
+}
+
+func (p *spool) runUntil() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
 	run.Go(func() { p.run(ctx) })
-	return p, func() { cancel(); run.Wait() }
+	return func() { cancel(); run.Wait() }
 }
 
 // Calls that end while the edge is away are there after a restart, and are handed
@@ -57,13 +61,14 @@ func TestSpoolKeepsAcrossARestart(t *testing.T) {
 		p, stop = runSpool(t, vault)
 		p.attach(e.join())
 		until(t, "all but one handed over", func() bool { return len(vaultNames(t, vault)) == 1 })
-		if e.handed != 4 || len(e.calls) != 349 {
-			t.Errorf("%d calls in %d messages", len(e.calls), e.handed)
+		if _, messages, calls := e.counts(); messages != 4 || calls != 349 {
+			t.Errorf("%d calls in %d messages", calls, messages)
 		}
 		refuse.Store(false)
 		time.Sleep(callsAgain + time.Second)
-		if got := vaultNames(t, vault); len(got) != 0 || len(e.calls) != len(want) || e.handed != 5 {
-			t.Errorf("left %v, %d calls in %d messages", got, len(e.calls), e.handed)
+		_, messages, handed := e.counts()
+		if got := vaultNames(t, vault); len(got) != 0 || handed != len(want) || messages != 5 {
+			t.Errorf("left %v, %d calls in %d messages", got, handed, messages)
 		}
 		stop()
 	})
@@ -106,24 +111,27 @@ func (v *countedVault) Write(puts, deletes []core.Record) error {
 	return v.Memory.Write(puts, deletes)
 }
 
-// Beyond 100,000 the oldest go; what cannot be read does not stand in the way.
+// Where there are too many the oldest go; what cannot be read does not stand in the way.
 func TestSpoolIsBounded(t *testing.T) {
 	v := &countedVault{Memory: core.NewMemory()}
-	for i := range mostSpooled {
+	const most = 5000
+	for i := range most {
 		if err := v.Put(spoolKind, spooledName(i), []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p, stop := runSpool(t, v)
+	p := newSpool(&NodeParts{Clock: time.Now, Log: slog.New(slog.NewTextHandler(testLog{t}, nil)), Name: "den", Vault: v})
+	p.most = most
+	stop := p.runUntil()
 	var calls []core.NodeCall
 	for i := range 2500 {
-		calls = append(calls, core.NodeCall{Call: core.CallID(strings.TrimSuffix(spooledName(mostSpooled+i), ".1")), Attempt: 1})
+		calls = append(calls, core.NodeCall{Call: core.CallID(strings.TrimSuffix(spooledName(most+i), ".1")), Attempt: 1})
 	}
 	p.add(calls...)
-	until(t, "the newest there", func() bool { b, _ := v.Get(spoolKind, spooledName(mostSpooled+2499)); return b != nil })
+	until(t, "the newest there", func() bool { b, _ := v.Get(spoolKind, spooledName(most+2499)); return b != nil })
 	stop()
 	names := vaultNames(t, v)
-	if len(names) != mostSpooled || names[0] != spooledName(2500) || names[len(names)-1] != spooledName(mostSpooled+2499) {
+	if len(names) != most || names[0] != spooledName(2500) || names[len(names)-1] != spooledName(most+2499) {
 		t.Errorf("%d from %s to %s", len(names), names[0], names[len(names)-1])
 	}
 }
@@ -188,18 +196,13 @@ func TestNodeHandsOverWhatWasNotTaken(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 		time.Sleep(5 * time.Second)
-		r.mu.Lock()
-		n := len(r.calls)
-		r.mu.Unlock()
-		if n != 1 {
+		if _, _, n := r.counts(); n != 1 {
 			t.Errorf("%d calls were handed over", n)
 		}
 		r.cutAll()
 		r.handedOver(string(lost.call) + ".1")
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if len(r.calls) != 2 {
-			t.Errorf("handed over %v", r.calls)
+		if _, _, n := r.counts(); n != 2 {
+			t.Errorf("%d calls were handed over", n)
 		}
 	})
 }

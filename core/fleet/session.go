@@ -91,17 +91,20 @@ func newNodeSession(ctx context.Context, n *Node, link core.Link) *nodeSession {
 // it. It tells whether the edge took the node.
 func (s *nodeSession) run(ctx context.Context) bool {
 	var work sync.WaitGroup
-	frames, err := s.link.Subscribe(subject(subjectJobs, s.n.Name), s.take)
-	if err == nil {
-		var beats core.Subscription
-		if beats, err = s.link.Subscribe(subject(subjectEdgeBeat, s.n.Name), s.takeBeat); err == nil {
-			work.Go(s.send)
-			work.Go(s.hello)
-			work.Go(s.beats)
-			err = s.watch(ctx)
-			beats.Stop()
+	var subs []core.Subscription
+	listen := func(of string, handle func(subject, reply string, data []byte)) error {
+		sub, err := s.link.Subscribe(subject(of, s.n.Name), handle)
+		if err == nil {
+			subs = append(subs, sub)
 		}
-		frames.Stop()
+		return err
+	}
+	why := cmp.Or(listen(subjectJobs, s.take), listen(subjectEdgeBeat, s.takeBeat))
+	if why == nil {
+		work.Go(s.send)
+		work.Go(s.hello)
+		work.Go(s.beats)
+		why = s.watch(ctx)
 	}
 	s.mu.Lock()
 	s.over = true
@@ -110,14 +113,16 @@ func (s *nodeSession) run(ctx context.Context) bool {
 	s.cancel(errSession)
 	s.dropAll(errSession)
 	s.link.Close() // whoever waits for the network waits no more
+	for _, sub := range subs {
+		sub.Stop()
+	}
 	s.jobs.Wait()
 	work.Wait()
 	s.n.spool.add(s.left()...)
-	welcomed := s.terms.Load() != nil
 	if ctx.Err() == nil {
-		s.n.Log.Warn("the session with the edge has ended", "reason", cmp.Or(err, errSession))
+		s.n.Log.Warn("the session with the edge has ended", "reason", cmp.Or(why, errSession))
 	}
-	return welcomed
+	return s.terms.Load() != nil
 }
 
 // left are the calls whose end the edge may not have taken.

@@ -26,7 +26,8 @@ const (
 // spool keeps the calls whose end the edge has not taken, and hands them over
 // (FLEET.md §6): from memory while there is a session, else from the vault.
 type spool struct {
-	p *NodeParts
+	p    *NodeParts
+	most int // records in the vault
 
 	mu    sync.Mutex // guards what follows
 	fresh []core.NodeCall
@@ -37,7 +38,9 @@ type spool struct {
 	kept int           // records in the vault; run's goroutine alone
 }
 
-func newSpool(p *NodeParts) *spool { return &spool{p: p, wake: make(chan struct{}, 1)} }
+func newSpool(p *NodeParts) *spool {
+	return &spool{p: p, most: mostSpooled, wake: make(chan struct{}, 1)}
+}
 
 // add takes calls to hand over. It does not wait.
 func (p *spool) add(calls ...core.NodeCall) {
@@ -210,7 +213,7 @@ func (p *spool) keep(calls []core.NodeCall) {
 		}
 		p.kept += more
 	}
-	if over := p.kept - mostSpooled; over > 0 {
+	if over := p.kept - p.most; over > 0 {
 		var names []string
 		p.fault(p.p.Vault.Scan(spoolKind, "", "", false, func(name string, _ []byte) bool {
 			names = append(names, name)
