@@ -173,7 +173,7 @@ func joinOf(file *conf.Node) (c bus.Credential, known bool, err error) {
 			other = "is of another gateway"
 		}
 		return kept, true, &core.Error{Kind: core.Forbidden, Msg: fmt.Sprintf("the folder %q is of the node %q of the gateway at %s, and the join string %s", file.Data, kept.Name, kept.Address, other),
-			Hint: "name another folder with --data, or leave --join out"}
+			Hint: "name another folder with --data, or leave --join out; where that gateway is no more, remove the folder"}
 	}
 	kept.Join = join // the same key by a new token, or at a new address
 	return kept, true, nil

@@ -49,6 +49,8 @@ func offersCommand() *cli.Command {
 // standing is an offer's state with what there is to say about it.
 func standing(o control.Offer) string {
 	switch {
+	case o.OutBy != "":
+		return "out (" + o.OutBy + ")"
 	case o.State == "out":
 		return "out until " + when(o.OutUntil)
 	case o.State == "paused" && o.PausedUntil.OK:

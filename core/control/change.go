@@ -242,6 +242,9 @@ func (d *Desk) halt(who string, id core.OfferID, action string, keep func(e *mar
 // stands is how an offer stands, for the audit log.
 func (d *Desk) stands(e *market.Entry) fields {
 	s := e.Status(d.Clock(), d.Gateway.Setup().Settings.Breaker, core.Opt[float64]{})
+	if s.OutBy != "" { // which is no operator's to change
+		s.State = "active"
+	}
 	f := fields{"state": s.State}
 	if s.PausedBy != "" {
 		f["paused_by"] = s.PausedBy

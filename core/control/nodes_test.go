@@ -298,6 +298,17 @@ func TestNodeOffers(t *testing.T) {
 	if got := offer(anyone); got != "fast/small" {
 		t.Errorf("a call went to %s while the node is lost", got)
 	}
+	if o := r.item("offers", "gpu/small"); o["state"] != "out" || o["out_by"] != "node" {
+		t.Errorf("an offer of a lost node is %v", o)
+	}
+	if st := r.must("GET", "status", ""); fmt.Sprint(st["offers"]) != "map[active:3 out:2]" {
+		t.Errorf("the status has the offers %v", st["offers"])
+	}
+	before := len(r.items("audit"))
+	r.must("POST", "offers/gpu/small/resume", "") // there is nothing to resume
+	if n := len(r.items("audit")); n != before {
+		t.Errorf("the audit log has %d entries more", n-before)
+	}
 
 	r.refused("POST", "offers", `{"provider": "gpu", "model": "x", "input_usd_per_mtok": 0, "output_usd_per_mtok": 0}`, http.StatusConflict, "is a node's")
 	r.refused("DELETE", "offers/gpu/small", "", http.StatusConflict, `is of the node "gpu"`)
@@ -313,7 +324,7 @@ func TestNodeOffers(t *testing.T) {
 		t.Errorf("it was said %d times", said)
 	}
 
-	before := len(r.items("audit"))
+	before = len(r.items("audit"))
 	r.desk.NodesChanged()
 	if n := len(r.items("audit")); n != before {
 		t.Errorf("the audit log has %d entries more", n-before)

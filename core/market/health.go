@@ -211,6 +211,7 @@ type Status struct {
 	// still in flight.
 	State           string              `json:"state"`
 	OutUntil        core.Opt[time.Time] `json:"out_until,omitzero"`    // UTC
+	OutBy           string              `json:"out_by,omitempty"`      // node: its node is not here, or the model server there does not answer
 	PausedBy        string              `json:"paused_by,omitempty"`   // operator, auth or quota
 	PausedUntil     core.Opt[time.Time] `json:"paused_until,omitzero"` // UTC; absent: until resumed
 	CountedFailures int                 `json:"counted_failures"`      // those that still count
@@ -238,8 +239,11 @@ func (e *Entry) Status(now time.Time, b core.Breaker, ttft core.Opt[float64]) St
 	case now.Before(quota):
 		st.State, st.PausedBy, st.PausedUntil = "paused", "quota", core.Some(quota.UTC())
 	}
+	if stand, ok := e.State.stand(); ok && !stand.Up && st.State == "active" {
+		st.State, st.OutBy = "out", "node"
+	}
 	if e.gone {
-		st.State = "gone"
+		st.State, st.OutBy = "gone", ""
 	}
 	return st
 }

@@ -258,6 +258,15 @@ func TestStatusJSON(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	lost := one(t)
+	lost.State.SetLine(line{})
+	if st := status(lost, start); st.State != "out" || st.OutBy != "node" || st.OutUntil.OK {
+		t.Errorf("an offer of a lost node is %+v", st)
+	}
+	lost.State.Pause()
+	if st := status(lost, start); st.State != "paused" || st.OutBy != "" {
+		t.Errorf("a paused one is %+v", st)
+	}
 	got, _ = json.Marshal(status(one(t), start))
 	want = `{"id":"p/m","provider":"p","model":"m","state":"active","counted_failures":0,"in_flight":0}`
 	if string(got) != want {
