@@ -19,8 +19,11 @@ type Gate struct {
 // Address is the host:port that nodes dial; "" before Open.
 func (g Gate) Address() string {
 	host, port, err := net.SplitHostPort(g.Addr())
-	if err != nil || g.Advertise != "" {
-		return cmp.Or(g.Advertise, g.Addr())
+	switch {
+	case err != nil:
+		return "" // it is not open
+	case g.Advertise != "":
+		return g.Advertise
 	}
 	if a, err := netip.ParseAddr(host); err == nil && a.IsUnspecified() {
 		if name, err := os.Hostname(); err == nil && name != "" {
