@@ -27,7 +27,7 @@ type BrokenAt struct {
 
 // Status tells it.
 func (s *Sealer) Status() Status {
-	st := Status{Key: s.ring.Load().Current().String(), Unsealed: s.unsealed.Load()}
+	st := Status{Key: s.ring.Load().current().String(), Unsealed: s.unsealed.Load()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.Log = s.stored
@@ -211,4 +211,64 @@ func (s *Sealer) Pseudonyms(m Month, key core.KeyID, owner string) (keyName, own
 		return "", "", err
 	}
 	return ms.pseudonym(deriveKey, string(key)), ms.pseudonym(deriveOwner, owner), nil
+}
+
+// Drop deletes a month's leaves, hashes and secret, for whose time is over. Its
+// checkpoint file stays, and so does what the next log's first leaf says of it:
+// whoever has an export can verify it still. Invalid: it is the current log, or its
+// last signature is owed.
+func (s *Sealer) Drop(m Month) error {
+	if err := s.over(m); err != nil {
+		return err
+	}
+	for _, kind := range []string{KindRun, KindTree} {
+		for {
+			var names []core.Record
+			err := s.p.Vault.Scan(kind, string(m)+"/", string(m)+"0", false, func(name string, _ []byte) bool {
+				names = append(names, core.Record{Kind: kind, Name: name})
+				return len(names) < 500
+			})
+			if err == nil && len(names) > 0 {
+				err = s.p.Vault.Write(nil, names)
+			}
+			if err != nil {
+				return err
+			}
+			if len(names) == 0 {
+				break
+			}
+		}
+	}
+	return s.p.Vault.Write(nil, []core.Record{{Kind: KindSecret, Name: string(m)}, {Kind: KindLog, Name: string(m)}})
+}
+
+// DropSecret deletes a month's secret alone: nobody can then tell whose a leaf of it
+// is. Invalid: it is the current log.
+func (s *Sealer) DropSecret(m Month) error {
+	if err := s.over(m); err != nil {
+		return err
+	}
+	return s.p.Vault.Delete(KindSecret, string(m))
+}
+
+// over refuses a log that is not done with.
+func (s *Sealer) over(m Month) error {
+	c, err := s.Checkpoint(m)
+	if err != nil {
+		return err
+	}
+	var last *Leaf
+	err = readLeaves(s.src, m, c.Size-1, c.Size, func(_ uint64, text []byte) bool {
+		last, err = ParseLeaf(text)
+		return false
+	})
+	s.mu.Lock()
+	_, current, _ := splitOrigin(s.stored.Origin)
+	s.mu.Unlock()
+	// One that was given up has no last leaf; nothing is owed of it two months later.
+	open := err == nil && last != nil && last.Type != typeClose && m.next() >= current.calendar()
+	if current == m || open {
+		return core.Field("month", "log %s is not closed and signed yet", m)
+	}
+	return nil
 }

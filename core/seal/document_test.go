@@ -144,6 +144,30 @@ func TestDocumentsLeaf(t *testing.T) {
 	}
 }
 
+var treesFor = flag.String("trees", "", "a folder that TestTreesForOthers writes logs into")
+
+// TestTreesForOthers writes logs as files for a verifier that is not ours
+// (testdata/fsck).
+func TestTreesForOthers(t *testing.T) {
+	if *treesFor == "" {
+		t.Skip("no -trees")
+	}
+	for name, n := range map[string]int{"small": 1, "middle": 600, "large": 1600} {
+		r := newRig(t)
+		r.now = time.Date(2026, 11, 30, 23, 59, 59, 500e6, time.UTC) // a part goes into the next month
+		r.add(n/3, 64)
+		if name == "large" {
+			r.seal.Rotate()
+		}
+		r.add(n-n/3, 64)
+		for _, m := range r.months() {
+			if err := WriteTree(filepath.Join(*treesFor, name, string(m)), r.seal.Source(), r.checkpoint(m), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 const sampleDir = "../../testdata/receipts"
 
 // TestSample holds an export of the first version of the format: it must be

@@ -116,7 +116,7 @@ func FuzzRecords(f *testing.F) {
 			}
 			l.Tree()
 		}
-		if _, err := ParseRing(value); err == nil {
+		if _, err := parseRing(value); err == nil {
 			t.Log("a ring")
 		}
 		if places := placesOf(value); len(places[0]) > placeSize {

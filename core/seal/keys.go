@@ -111,9 +111,9 @@ func (s signer) Name() string                    { return s.Key.Name }
 func (s signer) KeyHash() uint32                 { return s.Key.hash() }
 func (s signer) Sign(msg []byte) ([]byte, error) { return ed25519.Sign(s.private, msg), nil }
 
-// Ring is the keys that an edge has signed with. The last is the one that is
+// ring is the keys that an edge has signed with. The last is the one that is
 // introduced to others; one before it signs too until its month is over.
-type Ring struct {
+type ring struct {
 	edge string
 	keys []ringKey
 }
@@ -124,36 +124,39 @@ type ringKey struct {
 	Until  Month  `json:"until,omitempty"` // the last calendar month that it signs in; "": it is in use
 }
 
-// NewRing makes the first key of an edge.
-func NewRing(edge string) (*Ring, error) {
+// newRing makes the first key of an edge.
+func newRing(edge string) (*ring, error) {
 	if err := checkEdge(edge); err != nil {
 		return nil, err
 	}
-	r := &Ring{edge: edge}
+	r := &ring{edge: edge}
 	r.add()
 	return r, nil
 }
 
-func (r *Ring) add() {
+func (r *ring) add() {
 	public, private, _ := ed25519.GenerateKey(rand.Reader) // rand.Reader never fails: the runtime aborts instead
 	r.keys = append(r.keys, ringKey{Seed: private.Seed(), Public: public})
 }
 
-// Rotate adds a key that signs from now on. Those before it sign beside it until
+// rotate adds a key that signs from now on. Those before it sign beside it until
 // the end of the month after now, so that whoever knows only an older one still
 // finds it under the checkpoint that covers the leaf which introduces the new one.
-func (r *Ring) Rotate(now Month) Key {
+func (r *ring) rotate(now Month) Key {
 	for i := range r.keys {
 		if r.keys[i].Until == "" {
 			r.keys[i].Until = now.next()
 		}
 	}
 	r.add()
-	return r.Current()
+	return r.current()
 }
 
+// clone is a copy that can be changed.
+func (r *ring) clone() *ring { return &ring{r.edge, slices.Clone(r.keys)} }
+
 // retire drops the secrets of keys that no longer sign in a month; true: there were some.
-func (r *Ring) retire(m Month) (changed bool) {
+func (r *ring) retire(m Month) (changed bool) {
 	for i := range r.keys {
 		if k := &r.keys[i]; k.Seed != nil && !k.signs(m) {
 			k.Seed, changed = nil, true
@@ -164,13 +167,13 @@ func (r *Ring) retire(m Month) (changed bool) {
 
 func (k *ringKey) signs(m Month) bool { return k.Until == "" || m.calendar() <= k.Until }
 
-// Current is the key that others are given.
-func (r *Ring) Current() Key { return r.key(len(r.keys) - 1) }
+// current is the key that others are given.
+func (r *ring) current() Key { return r.key(len(r.keys) - 1) }
 
-func (r *Ring) key(i int) Key { return Key{r.edge, [ed25519.PublicKeySize]byte(r.keys[i].Public)} }
+func (r *ring) key(i int) Key { return Key{r.edge, [ed25519.PublicKeySize]byte(r.keys[i].Public)} }
 
 // Keys are all of them, the oldest first.
-func (r *Ring) Keys() (list []Key) {
+func (r *ring) Keys() (list []Key) {
 	for i := range r.keys {
 		list = append(list, r.key(i))
 	}
@@ -178,7 +181,7 @@ func (r *Ring) Keys() (list []Key) {
 }
 
 // signers are the keys that sign the log of a month.
-func (r *Ring) signers(m Month) (list []note.Signer) {
+func (r *ring) signers(m Month) (list []note.Signer) {
 	for i := range r.keys {
 		if k := &r.keys[i]; k.Seed != nil && k.signs(m) {
 			list = append(list, signer{Key{originOf(r.edge, m), [ed25519.PublicKeySize]byte(k.Public)}, ed25519.NewKeyFromSeed(k.Seed)})
@@ -188,7 +191,7 @@ func (r *Ring) signers(m Month) (list []note.Signer) {
 }
 
 // names are the keys that sign a month's log, as leaves list them.
-func (r *Ring) names(m Month) (list []string) {
+func (r *ring) names(m Month) (list []string) {
 	for i := range r.keys {
 		if r.keys[i].signs(m) {
 			list = append(list, r.key(i).String())
@@ -202,12 +205,11 @@ type storedRing struct {
 	Keys []ringKey `json:"keys"`
 }
 
-// MarshalBinary gives the ring to be kept. It holds the secret keys: it must be
-// sealed.
-func (r *Ring) MarshalBinary() ([]byte, error) { return json.Marshal(storedRing{r.edge, r.keys}) }
+// encode gives the ring to be kept. It holds the secret keys: it must be sealed.
+func (r *ring) encode() ([]byte, error) { return json.Marshal(storedRing{r.edge, r.keys}) }
 
-// ParseRing reads a ring. Unavailable: it is none.
-func ParseRing(data []byte) (*Ring, error) {
+// parseRing reads a ring. Unavailable: it is none.
+func parseRing(data []byte) (*ring, error) {
 	var s storedRing
 	err := json.Unmarshal(data, &s)
 	if err == nil && (checkEdge(s.Edge) != nil || len(s.Keys) == 0 || s.Keys[len(s.Keys)-1].Seed == nil) {
@@ -222,7 +224,7 @@ func ParseRing(data []byte) (*Ring, error) {
 	if err != nil {
 		return nil, &core.Error{Kind: core.Unavailable, Msg: "the signing keys of the receipt log cannot be read", Err: err}
 	}
-	return &Ring{s.Edge, s.Keys}, nil
+	return &ring{s.Edge, s.Keys}, nil
 }
 
 // Checkpoint is a signed state of a log.
@@ -238,7 +240,7 @@ type Checkpoint struct {
 const mostNote = 96 << 10
 
 // sign makes a log's checkpoint.
-func (r *Ring) sign(t Tree) (*Checkpoint, error) {
+func (r *ring) sign(t Tree) (*Checkpoint, error) {
 	_, month, _ := splitOrigin(t.Origin)
 	signers := r.signers(month)
 	text, err := note.Sign(&note.Note{Text: t.text()}, signers...)
@@ -379,6 +381,3 @@ func Cosign(checkpoint, other []byte) ([]byte, error) {
 	}
 	return joined, nil
 }
-
-// clone is a copy that can be changed.
-func (r *Ring) clone() *Ring { return &Ring{r.edge, slices.Clone(r.keys)} }

@@ -371,7 +371,7 @@ type failing struct{}
 func (failing) Read([]byte) (int, error) { return 0, os.ErrPermission }
 
 func TestKeyText(t *testing.T) {
-	k := newTestRing(t).Current()
+	k := newTestRing(t).current()
 	got, err := ParseKey(" " + k.String() + "\n")
 	if err != nil || got != k {
 		t.Fatal(got, err)

@@ -48,7 +48,7 @@ type Sealer struct {
 	p   Parts
 	src records
 
-	ring     atomic.Pointer[Ring] // replaced, never changed
+	ring     atomic.Pointer[ring] // replaced, never changed
 	unsealed atomic.Int64
 
 	// What the writer alone uses.
@@ -119,36 +119,35 @@ func (s *Sealer) openRing() error {
 	if err != nil {
 		return err
 	}
-	var ring *Ring
 	if kept == nil {
-		if ring, err = NewRing(s.p.Edge); err != nil {
-			return err
-		}
-		record, err := s.ringRecord(ring)
+		made, err := newRing(s.p.Edge)
 		if err != nil {
 			return err
 		}
-		if err := s.p.Vault.Put(record.Kind, record.Name, record.Value); err != nil {
-			return err
-		}
-	} else {
-		open, err := s.p.Secrets.Open(KindKeys+"/"+ringName, kept)
+		s.ring.Store(made)
+		record, err := s.ringRecord(made)
 		if err != nil {
 			return err
 		}
-		if ring, err = ParseRing(open); err != nil {
-			return err
-		}
+		return s.p.Vault.Put(record.Kind, record.Name, record.Value)
 	}
-	if ring.edge != s.p.Edge {
-		return &core.Error{Kind: core.Invalid, Msg: "the receipt log is of edge " + ring.edge + ", not of " + s.p.Edge, Hint: "an edge's log keeps its name"}
+	open, err := s.p.Secrets.Open(KindKeys+"/"+ringName, kept)
+	if err != nil {
+		return err
 	}
-	s.ring.Store(ring)
+	r, err := parseRing(open)
+	if err != nil {
+		return err
+	}
+	if r.edge != s.p.Edge {
+		return &core.Error{Kind: core.Invalid, Msg: "the receipt log is of edge " + r.edge + ", not of " + s.p.Edge, Hint: "an edge's log keeps its name"}
+	}
+	s.ring.Store(r)
 	return nil
 }
 
-func (s *Sealer) ringRecord(r *Ring) (core.Record, error) {
-	data, err := r.MarshalBinary()
+func (s *Sealer) ringRecord(r *ring) (core.Record, error) {
+	data, err := r.encode()
 	return core.Record{Kind: KindKeys, Name: ringName, Value: s.p.Secrets.Seal(KindKeys+"/"+ringName, data)}, err
 }
 
@@ -425,8 +424,8 @@ func (s *Sealer) endLog(next Month) Tree {
 	c := s.cur
 	s.add(appendClose(nil, s.ring.Load().names(next)), noNonce[:])
 	s.endGroup()
-	if ring := s.ring.Load().clone(); ring.retire(c.month) { // its own last signature is still owed
-		s.ring.Store(ring)
+	if keys := s.ring.Load().clone(); keys.retire(c.month) { // its own last signature is still owed
+		s.ring.Store(keys)
 		s.ringNew = true
 	}
 	return c.log.Tree()
@@ -494,9 +493,9 @@ func (s *Sealer) queued() {
 	s.rotate = false
 	s.mu.Unlock()
 	if rotate {
-		ring := s.ring.Load().clone()
-		s.add(appendRotate(nil, ring.Rotate(s.cur.month).String()), noNonce[:])
-		s.ring.Store(ring)
+		keys := s.ring.Load().clone()
+		s.add(appendRotate(nil, keys.rotate(s.cur.month).String()), noNonce[:])
+		s.ring.Store(keys)
 		s.ringNew = true
 	}
 	s.eraseQueued()

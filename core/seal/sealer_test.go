@@ -211,7 +211,7 @@ func TestKeyIsRotated(t *testing.T) {
 	across := r.export(ExportOptions{})
 	for _, check := range []Check{oldOnly, newOnly, {}, {Keys: both}} {
 		report := good(t, across, check)
-		if n := len(report.Logs[0].NewKeys) + len(report.Keys); check.Keys != nil && len(check.Keys) == 1 && check.Keys[0] == first[0] && n != 3 {
+		if n := len(report.Logs[0].NewKeys) + len(report.Keys); len(check.Keys) == 1 && check.Keys[0] == first[0] && n != 3 {
 			t.Errorf("%+v", report)
 		}
 	}
@@ -435,5 +435,50 @@ func TestEdgeKeepsItsName(t *testing.T) {
 		if checkEdge(edge) == nil {
 			t.Errorf("%q is taken for the name of an edge", edge)
 		}
+	}
+}
+
+func TestDrop(t *testing.T) {
+	r := newRig(t)
+	for _, m := range []time.Month{9, 10, 11} {
+		r.now = time.Date(2026, m, 5, 0, 0, 0, 0, time.UTC)
+		r.add(700, 64)
+	}
+	whole := r.export(ExportOptions{})
+	if r.seal.Drop("2026-11") == nil || r.seal.DropSecret("2026-11") == nil {
+		t.Error("the current log is dropped")
+	}
+	if r.seal.Drop("2026-08") == nil {
+		t.Error("a log that is not there is dropped")
+	}
+	if err := r.seal.DropSecret("2026-10"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.seal.Pseudonyms("2026-10", "key-1", ""); err == nil {
+		t.Error("a pseudonym is known without its secret")
+	}
+	good(t, r.export(ExportOptions{}), Check{})
+	if err := r.seal.Drop("2026-09"); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{KindRun, KindTree, KindLog, KindSecret} {
+		for _, name := range r.all(kind) {
+			if strings.HasPrefix(name, "2026-09") {
+				t.Errorf("%s %s is there still", kind, name)
+			}
+		}
+	}
+	r.open()
+	if st := r.seal.Status(); len(st.Broken) > 0 {
+		t.Fatalf("%+v", st)
+	}
+	r.add(10, 5)
+	good(t, r.export(ExportOptions{}), Check{Keys: r.seal.Keys()})
+	good(t, whole, Check{Keys: r.seal.Keys()})
+	if _, err := r.seal.Prove(Position{"2026-09", 5}); err == nil {
+		t.Error("a leaf of a dropped log is proven")
+	}
+	if err := Export(discard{}, r.seal.Source(), []Part{{Checkpoint: r.checkpoint("2026-09")}}, ExportOptions{}); err == nil {
+		t.Error("a dropped log is exported")
 	}
 }

@@ -222,7 +222,7 @@ func newMadeUp(size uint64) *madeUp {
 }
 
 // build makes the log once and gives its checkpoint.
-func (s *madeUp) build(t testing.TB, ring *Ring) *Checkpoint {
+func (s *madeUp) build(t testing.TB, ring *ring) *Checkpoint {
 	t.Helper()
 	log := NewLog(originOf(testEdge, s.month))
 	var buffer []byte
@@ -259,9 +259,9 @@ func (s *madeUp) Subtrees(m Month, level int, from, to uint64) (list []Hash, err
 	return list, nil
 }
 
-func newTestRing(t testing.TB) *Ring {
+func newTestRing(t testing.TB) *ring {
 	t.Helper()
-	ring, err := NewRing(testEdge)
+	ring, err := newRing(testEdge)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,13 +2,10 @@ module fscktest
 
 go 1.26.0
 
-replace headway => ../..
-
 require (
 	github.com/transparency-dev/formats v0.0.0-20251017110053-404c0d5b696c
 	github.com/transparency-dev/merkle v0.0.2
 	github.com/transparency-dev/tessera v1.0.4
-	headway v0.0.0
 )
 
 require (
