@@ -77,9 +77,6 @@ func NewEdge(p EdgeParts) *Edge {
 // looks is how often in a heartbeat Run looks for what has fallen silent.
 const looks = 4
 
-// silence is how long a node may say nothing.
-func (e *Edge) silence() time.Duration { return time.Duration(e.Misses) * e.Heartbeat }
-
 // Run keeps the heartbeats, until ctx ends.
 func (e *Edge) Run(ctx context.Context) error {
 	var work sync.WaitGroup

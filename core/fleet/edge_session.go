@@ -35,6 +35,7 @@ type edgeSession struct {
 	mu      sync.Mutex // guards what follows
 	over    bool
 	last    time.Time // the last sign of life, to a look
+	quiet   int       // looks since then
 	streams map[uint64]*stream
 	strays  []uint64 // streams that the node has and the edge does not
 	subs    []core.Subscription
@@ -134,17 +135,20 @@ func (s *edgeSession) seenAt() time.Time {
 }
 
 // look ends streams that the node has not taken in time, and cancels those that it
-// alone knows. false: it has been silent for too long.
+// alone knows. false: it has been silent for too long. Looks are counted and not the
+// time between them, so that an edge that did not get to run itself blames no node for
+// it.
 func (s *edgeSession) look(now time.Time) bool {
-	silence := s.edge.silence()
+	most := s.edge.Misses * looks
 	var late []*stream
 	s.mu.Lock()
+	s.quiet++
 	if s.heard.Swap(false) {
-		s.last = now
+		s.last, s.quiet = now, 0
 	}
-	silent := now.Sub(s.last) >= silence
+	silent := s.quiet > most
 	for _, st := range s.streams {
-		if !st.accepted.Load() && now.Sub(st.began) >= silence {
+		if st.looks++; st.looks > most && !st.accepted.Load() {
 			late = append(late, st)
 		}
 	}
@@ -293,7 +297,6 @@ func (s *edgeSession) onBeat(_, _ string, data []byte) {
 		}
 	}
 	e.mu.RUnlock()
-	now := e.Clock()
 	var left []*stream
 	s.mu.Lock()
 	if len(s.streams) > 0 {
@@ -304,7 +307,7 @@ func (s *edgeSession) onBeat(_, _ string, data []byte) {
 		for id, st := range s.streams {
 			if there[id] {
 				st.missed = 0
-			} else if st.missed++; st.missed >= 2 && now.Sub(st.began) > 2*e.Heartbeat {
+			} else if st.missed++; st.missed >= 2 && st.looks > 2*looks {
 				left = append(left, st)
 			}
 		}

@@ -19,6 +19,9 @@ import (
 const (
 	mostHead   = 256 << 10 // bytes of a JSON head, as of HTTP's
 	pooledMost = 512 << 10 // bytes of a buffer that is kept
+	// bodyPiece is how much of a request's body goes in one frame behind the start: a
+	// slow network has room for other jobs' frames in between.
+	bodyPiece = 64<<10 - headerBytes
 )
 
 var errClosed = errors.New("the answer was closed")
@@ -38,7 +41,6 @@ type stream struct {
 	server  *server
 	session *edgeSession
 	id      uint64
-	began   time.Time
 	ch      chan piece
 
 	over     atomic.Bool // it has ended or was given up
@@ -51,6 +53,7 @@ type stream struct {
 	err      error         // why it was given up: written before its kindCancel is sent
 	cause    error         // of the context: written before dropped
 
+	looks  int // of Run's since it began; session.mu
 	missed int // beats of the node in a row without it; session.mu
 
 	// The subscription's goroutine alone:
@@ -80,7 +83,7 @@ func counted(frames, bytes uint64) uint64 { return frames<<40 | bytes&(1<<40-1) 
 
 // RoundTrip sends a request to the node's model server.
 func (u *server) RoundTrip(req *http.Request) (*http.Response, error) {
-	st := &stream{server: u, session: u.session.Load(), id: u.edge.streams.Add(1), began: u.edge.Clock(), req: req, next: 1,
+	st := &stream{server: u, session: u.session.Load(), id: u.edge.streams.Add(1), req: req, next: 1,
 		ch: make(chan piece, windowFrames+4), // data, and once each: headers, end or refused, kindCredit, kindCancel
 	}
 	st.room.Store(uploadBytes)
@@ -227,7 +230,7 @@ func (st *stream) fill(msg []byte, most int) ([]byte, error) {
 func (st *stream) upload() error {
 	e := st.server.edge
 	for st.unsent != 0 && !st.over.Load() {
-		most := min(pieceBytes, st.room.Load(), int64(e.Bus.MaxPayload()-headerBytes))
+		most := min(bodyPiece, st.room.Load(), int64(e.Bus.MaxPayload()-headerBytes))
 		if most <= 0 {
 			return nil
 		}
