@@ -44,15 +44,6 @@ type memMessage struct {
 	Data    []byte // not the hook's to keep or to change
 }
 
-// frame reads the message as a frame; false where it is none.
-func (m memMessage) frame() (frame, bool) {
-	if !strings.HasSuffix(m.Subject, ".f") {
-		return frame{}, false
-	}
-	f, err := parseFrame(m.Data)
-	return f, err == nil
-}
-
 // memFate is what becomes of a message.
 type memFate struct {
 	Drop  bool

@@ -109,7 +109,7 @@ func (s *nodeSession) run(ctx context.Context) bool {
 	s.mu.Lock()
 	s.over = true
 	s.mu.Unlock()
-	s.n.spool.detach(s.link)
+	s.n.spool.detach()
 	s.cancel(errSession)
 	s.dropAll(errSession)
 	s.link.Close() // whoever waits for the network waits no more
@@ -421,6 +421,9 @@ func (s *nodeSession) begin(f *frame) {
 	case s.stopping.Load():
 		s.refuse(f.stream, refused{Reason: reasonStopping})
 		return
+	case s.crowded():
+		s.refuse(f.stream, refused{Reason: reasonBusy, RetryAfterMS: unknownService.Milliseconds()})
+		return
 	}
 	j := newJob(s, m, f.stream, st)
 	if why := j.enter(body, f.last); why.Reason != "" {
@@ -437,6 +440,13 @@ func (s *nodeSession) begin(f *frame) {
 	}
 	s.streams[f.stream] = j
 	s.jobs.Go(j.run)
+}
+
+// crowded tells whether there are so many jobs that no more fit into a beat.
+func (s *nodeSession) crowded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.streams) >= mostStreams
 }
 
 // known tells whether a start of the stream came before, and remembers it.

@@ -33,6 +33,7 @@ type spool struct {
 	fresh []core.NodeCall
 	lost  int // calls that there was no room for
 	link  core.Link
+	round int // sessions so far
 
 	wake chan struct{} // of one
 	kept int           // records in the vault; run's goroutine alone
@@ -61,16 +62,15 @@ func (p *spool) add(calls ...core.NodeCall) {
 func (p *spool) attach(link core.Link) {
 	p.mu.Lock()
 	p.link = link
+	p.round++
 	p.mu.Unlock()
 	p.woken()
 }
 
-func (p *spool) detach(link core.Link) {
+func (p *spool) detach() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.link == link {
-		p.link = nil
-	}
+	p.link = nil
 }
 
 func (p *spool) woken() {
@@ -80,7 +80,7 @@ func (p *spool) woken() {
 	}
 }
 
-func (p *spool) take() (fresh []core.NodeCall, link core.Link) {
+func (p *spool) take() (fresh []core.NodeCall, link core.Link, round int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	fresh, p.fresh = p.fresh, nil
@@ -88,22 +88,22 @@ func (p *spool) take() (fresh []core.NodeCall, link core.Link) {
 		p.p.Log.Error("figures of calls were dropped: there were too many to keep", "calls", p.lost)
 		p.lost = 0
 	}
-	return fresh, p.link
+	return fresh, p.link, p.round
 }
 
 // run hands over and keeps until ctx ends, then keeps what is left.
 func (p *spool) run(ctx context.Context) {
 	p.fault(p.p.Vault.All(spoolKind, func(string, []byte) bool { p.kept++; return true }))
-	var to core.Link // what was last drained to, and when
+	var to int // the session that was last drained to, and when
 	var at time.Time
 	for {
-		fresh, link := p.take()
+		fresh, link, round := p.take()
 		if link != nil {
 			fresh = p.handOver(ctx, link, fresh)
 		}
 		p.keep(fresh)
-		if now := p.p.Clock(); link != nil && p.kept > 0 && (link != to || now.Sub(at) >= callsAgain) {
-			to, at = link, now
+		if now := p.p.Clock(); link != nil && p.kept > 0 && (round != to || now.Sub(at) >= callsAgain) {
+			to, at = round, now
 			p.drain(ctx, link)
 		}
 		timer := time.NewTimer(callsAgain)
@@ -114,7 +114,7 @@ func (p *spool) run(ctx context.Context) {
 		}
 		timer.Stop()
 		if ctx.Err() != nil {
-			fresh, _ := p.take()
+			fresh, _, _ := p.take()
 			p.keep(fresh)
 			return
 		}
