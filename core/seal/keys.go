@@ -122,6 +122,8 @@ type ringKey struct {
 	Seed   []byte `json:"seed,omitempty"` // of Ed25519; dropped once it no longer signs
 	Public []byte `json:"public"`
 	Until  Month  `json:"until,omitempty"` // the last calendar month that it signs in; "": it is in use
+
+	private ed25519.PrivateKey // of the seed; made once, as that costs as much as a signature
 }
 
 // newRing makes the first key of an edge.
@@ -136,7 +138,7 @@ func newRing(edge string) (*ring, error) {
 
 func (r *ring) add() {
 	public, private, _ := ed25519.GenerateKey(rand.Reader) // rand.Reader never fails: the runtime aborts instead
-	r.keys = append(r.keys, ringKey{Seed: private.Seed(), Public: public})
+	r.keys = append(r.keys, ringKey{Seed: private.Seed(), Public: public, private: private})
 }
 
 // rotate adds a key that signs from now on. Those before it sign beside it until
@@ -159,7 +161,7 @@ func (r *ring) clone() *ring { return &ring{r.edge, slices.Clone(r.keys)} }
 func (r *ring) retire(m Month) (changed bool) {
 	for i := range r.keys {
 		if k := &r.keys[i]; k.Seed != nil && !k.signs(m) {
-			k.Seed, changed = nil, true
+			k.Seed, k.private, changed = nil, nil, true
 		}
 	}
 	return changed
@@ -184,7 +186,7 @@ func (r *ring) Keys() (list []Key) {
 func (r *ring) signers(m Month) (list []note.Signer) {
 	for i := range r.keys {
 		if k := &r.keys[i]; k.Seed != nil && k.signs(m) {
-			list = append(list, signer{Key{originOf(r.edge, m), [ed25519.PublicKeySize]byte(k.Public)}, ed25519.NewKeyFromSeed(k.Seed)})
+			list = append(list, signer{Key{originOf(r.edge, m), [ed25519.PublicKeySize]byte(k.Public)}, k.private})
 		}
 	}
 	return list
@@ -215,16 +217,32 @@ func parseRing(data []byte) (*ring, error) {
 	if err == nil && (checkEdge(s.Edge) != nil || len(s.Keys) == 0 || s.Keys[len(s.Keys)-1].Seed == nil) {
 		err = errors.New("parts are missing")
 	}
-	for _, k := range s.Keys {
-		if err == nil && (len(k.Public) != ed25519.PublicKeySize || k.Seed != nil && (len(k.Seed) != ed25519.SeedSize ||
-			!bytes.Equal(ed25519.NewKeyFromSeed(k.Seed).Public().(ed25519.PublicKey), k.Public))) {
-			err = errors.New("a key is not one")
+	for i := range s.Keys {
+		if err == nil {
+			err = s.Keys[i].check()
 		}
 	}
 	if err != nil {
 		return nil, &core.Error{Kind: core.Unavailable, Msg: "the signing keys of the receipt log cannot be read", Err: err}
 	}
 	return &ring{s.Edge, s.Keys}, nil
+}
+
+// check makes the private key of a key that was read.
+func (k *ringKey) check() error {
+	if len(k.Public) != ed25519.PublicKeySize {
+		return errors.New("a key is not one")
+	}
+	if k.Seed == nil {
+		return nil
+	}
+	if len(k.Seed) != ed25519.SeedSize {
+		return errors.New("a key is not one")
+	}
+	if k.private = ed25519.NewKeyFromSeed(k.Seed); !bytes.Equal(k.private.Public().(ed25519.PublicKey), k.Public) {
+		return errors.New("a key is not one")
+	}
+	return nil
 }
 
 // Checkpoint is a signed state of a log.
