@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,6 +210,37 @@ func TestOldInvitation(t *testing.T) {
 	r.refusedNode("UOTHER", taken, "was revoked")
 	if n := r.must("GET", "nodes/cpu", ""); n["state"] != "revoked" {
 		t.Errorf("it is listed as %v", n)
+	}
+}
+
+// TestOneTokenOneNode: whoever comes first with a token has it, whatever else happens
+// at that moment.
+func TestOneTokenOneNode(t *testing.T) {
+	r := newRig(t)
+	token := r.enrol(`{"name": "gpu"}`)
+	var in atomic.Int64
+	var all sync.WaitGroup
+	for n := range 16 {
+		all.Go(func() {
+			if _, err := r.desk.AdmitNode(fmt.Sprint("UKEY", n), token); err == nil {
+				in.Add(1)
+			}
+			r.desk.NodesChanged()
+			r.desk.Reload()
+		})
+	}
+	all.Wait()
+	if in.Load() != 1 {
+		t.Errorf("%d keys came in by one token", in.Load())
+	}
+	joins := 0
+	for _, e := range r.items("audit?target=gpu") {
+		if e["action"] == "node.join" {
+			joins++
+		}
+	}
+	if joins != 1 {
+		t.Errorf("the audit log has %d joins", joins)
 	}
 }
 
