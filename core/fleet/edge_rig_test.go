@@ -249,8 +249,13 @@ func (n *scripted) onFrame(_, _ string, data []byte) {
 		j = &scriptedJob{n: n, id: f.stream, start: s, frames: windowFrames, bytes: windowBytes, wake: make(chan struct{}, 1), gone: make(chan struct{})}
 		j.body, j.whole, j.upSeq = append([]byte(nil), body...), f.last, 1
 		n.mu.Lock()
+		defer n.mu.Unlock()
+		select {
+		case <-n.quit: // leave waits for those that began before
+			return
+		default:
+		}
 		n.jobs[f.stream] = j
-		n.mu.Unlock()
 		if n.serve != nil {
 			n.run.Go(func() { n.serve(j) })
 		}

@@ -305,10 +305,13 @@ func (s *edgeSession) onBeat(_, _ string, data []byte) {
 			there[uint64(id)] = true
 		}
 		for id, st := range s.streams {
-			if there[id] {
+			switch { // one that was not accepted yet has a time limit of its own
+			case there[id] || st.heard.Swap(false) || !st.accepted.Load():
 				st.missed = 0
-			} else if st.missed++; st.missed >= 2 && st.looks > 2*looks {
+			case st.missed == 1 && st.looks > 2*looks:
 				left = append(left, st)
+			default:
+				st.missed++
 			}
 		}
 	}

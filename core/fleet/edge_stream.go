@@ -45,6 +45,7 @@ type stream struct {
 
 	over     atomic.Bool // it has ended or was given up
 	accepted atomic.Bool
+	heard    atomic.Bool   // a frame of it came since the node's last beat
 	dropped  atomic.Bool   // the caller's context has ended
 	given    atomic.Uint64 // credit given back: data frames << 40 | bytes
 	room     atomic.Int64  // bytes of the request's body that may be sent
@@ -486,6 +487,9 @@ func (st *stream) broken(what string) {
 func (st *stream) take(f *frame) {
 	if st.over.Load() {
 		return
+	}
+	if !st.heard.Load() {
+		st.heard.Store(true)
 	}
 	if f.kind == kindCredit {
 		st.more(parseCredit(f.payload))

@@ -321,10 +321,11 @@ func TestEarlyAnswer(t *testing.T) {
 		j.data([]byte("early "))
 		for given := int64(0); ; {
 			var have int64
-			if !j.wait(func() bool { have = int64(len(j.body)); return have > given || j.whole }) {
+			var whole bool
+			if !j.wait(func() bool { have, whole = int64(len(j.body)), j.whole; return have > given || whole }) {
 				return
 			}
-			if j.whole {
+			if whole {
 				break
 			}
 			_ = j.n.send(frame{kind: kindCredit, stream: j.id, payload: credit{1, uint32(have - given)}.append(nil)})
