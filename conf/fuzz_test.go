@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"headway/conf"
+	"headway/core"
 )
 
 // FuzzParse: any bytes are a file or problems with places inside them, and a
@@ -49,6 +50,31 @@ func FuzzParse(f *testing.F) {
 		}
 		if !bytes.Equal(conf.Show(file), conf.Show(again)) {
 			t.Errorf("what is shown reads as something else:\n%s\nthen\n%s", conf.Show(file), conf.Show(again))
+		}
+	})
+}
+
+// FuzzParseNode: any bytes are a node's file or problems with places inside them.
+func FuzzParseNode(f *testing.F) {
+	f.Add(conf.NodeReference())
+	f.Add([]byte("upstreams: [{url: 'http://user:hunter2@h', offers: [{model: '*', aliases: [a]}]}, {url: x, name: a}]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		node, err := conf.ParseNode("node.yaml", data, nodeEnv)
+		var problems conf.Problems
+		switch {
+		case err != nil && (!errors.As(err, &problems) || len(problems) == 0):
+			t.Fatalf("%T: %v", err, err)
+		case err == nil:
+			for _, u := range node.Upstreams {
+				if err := core.CheckURL(u.URL, false, true); err != nil {
+					t.Errorf("the address %q: %v", u.URL, err)
+				}
+			}
+		}
+		for _, p := range problems {
+			if p.File != "node.yaml" || p.Reason == "" {
+				t.Errorf("%+v", p)
+			}
 		}
 	})
 }
