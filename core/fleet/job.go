@@ -168,7 +168,12 @@ func (j *nodeJob) run() {
 	}
 	told := false
 	if cause != errCancelled && cause != errReaped && cause != errSession {
-		payload, err := json.Marshal(end{Error: word, Timing: call.Timing, Trailer: trailer})
+		e := end{Error: word, Timing: call.Timing, Trailer: trailer}
+		payload, err := json.Marshal(e)
+		if len(payload) > mostHead {
+			e.Trailer = nil
+			payload, err = json.Marshal(e)
+		}
 		told = err == nil && j.out.frame(kindEnd, payload) == nil
 	}
 	j.s.end(j, told, call)
@@ -316,11 +321,16 @@ func (j *nodeJob) head(resp *http.Response) error {
 	case resp.StatusCode < 200 || resp.StatusCode > 599:
 		return errStatus
 	}
-	j.meter.answer(j.s.n.side(j.m.format()), j.m.format(), &j.start, resp, j.s.n.Clock())
+	at := j.s.n.Clock()
 	payload, err := json.Marshal(headers{Status: resp.StatusCode, Header: header, SlotWaitMS: core.Ms(j.ticket.wait()), ContentLength: resp.ContentLength})
+	if err == nil && len(payload) > mostHead {
+		err = errHeader
+	}
 	if err != nil {
 		return err
 	}
+	format := j.m.format()
+	j.meter.answer(j.s.n.side(format), format, &j.start, resp, at)
 	return j.out.frame(kindHeaders, payload)
 }
 

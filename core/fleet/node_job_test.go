@@ -284,6 +284,7 @@ func TestNodeServerFaults(t *testing.T) {
 		"no-http":  {raw("SSH-2.0-OpenSSH\r\n"), endConnect},
 		"endless":  {raw("HTTP/1.1 200 OK\r\n…"), endConnect},
 		"switches": {raw("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"), endConnect},
+		"escaped":  {raw("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("\xff", 60<<10) + "\r\n\r\n"), endConnect}, // six times as long in JSON
 		"cut":      {raw("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"), endCut},
 		"chunk":    {raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), endCut},
 	} {
