@@ -154,8 +154,8 @@ type want struct {
 
 // wanted are the probes that offers need: those that are due first, the ones with
 // the fewest jobs before the others, then the cheaper; then the rest by when they
-// are due. What is out, paused, at work within a capacity, or kept from everybody
-// by the routing is left alone.
+// are due. What is out, paused, at work within a capacity, at a full node, or kept
+// from everybody by the routing is left alone.
 func (p *Prober) wanted(s *Setup, now time.Time) []want {
 	cheapest := map[measure.Pair]*market.Entry{}
 	for _, e := range s.Catalogue.Entries() {
@@ -213,7 +213,7 @@ func (p *Prober) forget(s *Setup) {
 func probeable(e *market.Entry, s *Setup, now time.Time) bool {
 	r := &s.Settings.Routing
 	st := e.Status(now, s.Settings.Breaker, core.Opt[float64]{})
-	return st.State == "active" && e.Allowed(nil, r) && r.PriceCap.Allows(&e.Offer.Price.Rates) && (!st.Capacity.OK || st.InFlight == 0)
+	return st.State == "active" && e.Allowed(nil, r) && r.PriceCap.Allows(&e.Offer.Price.Rates) && (!st.Capacity.OK || st.InFlight == 0) && !e.State.Full()
 }
 
 // begun notes that a probe is being made.

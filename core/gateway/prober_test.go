@@ -371,6 +371,22 @@ func TestProbesLeaveAlone(t *testing.T) {
 			t.Error("none when it was free")
 		}
 	})
+	bubble(t, "a node that is full or lost", func(t *testing.T) {
+		p := newProbed(t, core.NewMemory(), "5", target{name: "a", config: quick, in: "1"})
+		state := p.catalogue.Offer("a/m").State
+		state.SetLine(stands{Up: true, Full: true, Ahead: 1})
+		p.run(time.Hour)
+		state.SetLine(stands{})
+		p.run(time.Hour)
+		if n := len(p.receipts()); n != 0 {
+			t.Errorf("%d probes", n)
+		}
+		state.SetLine(stands{Up: true})
+		p.run(time.Minute)
+		if n := len(p.receipts()); n == 0 {
+			t.Error("none when it had a slot")
+		}
+	})
 	bubble(t, "a long prompt where none fits", func(t *testing.T) {
 		p := newProbed(t, core.NewMemory(), "5", target{name: "a", config: quick, in: "1", change: func(o *core.Offer) { o.Limits.Context = core.Some(int64(16_384)) }})
 		p.run(24 * time.Hour)
@@ -414,6 +430,11 @@ func TestProbesLeaveAlone(t *testing.T) {
 		}
 	})
 }
+
+// stands is the line before a node's server, as a test says.
+type stands core.Stand
+
+func (s stands) Stand() core.Stand { return core.Stand(s) }
 
 // TestStoppedProbe ends the server in the middle of a probe: it leaves a receipt,
 // and Run ends at once.

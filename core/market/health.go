@@ -57,6 +57,12 @@ func (s *State) stand() (core.Stand, bool) {
 	return (*l).Stand(), true
 }
 
+// Full tells whether the offer is a node's and a call would wait there for a slot.
+func (s *State) Full() bool {
+	stand, ok := s.stand()
+	return ok && stand.Full
+}
+
 // InFlight is the count of calls that hold the offer now.
 func (s *State) InFlight() int64 { return s.inFlight.Load() }
 

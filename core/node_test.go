@@ -1,0 +1,40 @@
+package core_test
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"headway/core"
+)
+
+func TestSoundTiming(t *testing.T) {
+	f := core.Some[float64]
+	got := core.NodeTiming{Queued: f(1.00049), SlotWait: f(-1), UpstreamHeaders: f(math.NaN()), FirstToken: f(math.Inf(1)), Prompt: f(1e300), PromptTPS: f(0),
+		Decode: core.Opt[float64]{V: 5}, DecodeTPS: f(41.2), FiguresFrom: "a prompt", Service: f(86_400_000)}.Sound()
+	want := core.NodeTiming{Queued: f(1), PromptTPS: f(0), DecodeTPS: f(41.2), Service: f(86_400_000)}
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	whole := core.NodeTiming{SlotWait: f(0), FiguresFrom: "server"}
+	if whole.Sound() != whole || whole.Waited() {
+		t.Errorf("%+v", whole.Sound())
+	}
+	if t2 := (&core.NodeTiming{SlotWait: f(0.001)}); !t2.Waited() {
+		t.Error("a wait of a microsecond is none")
+	}
+	if (*core.NodeTiming)(nil).Waited() {
+		t.Error("nothing has waited")
+	}
+}
+
+func TestDispatch(t *testing.T) {
+	d := &core.Dispatch{Call: "c", Admission: time.Second}
+	if got := core.DispatchOf(d.Into(t.Context())); got != d {
+		t.Errorf("%v", got)
+	}
+	if got := core.DispatchOf(context.Background()); got != nil {
+		t.Errorf("%v", got)
+	}
+}
