@@ -102,7 +102,7 @@ func runNode(c *cli.Context, p Program) error {
 
 // serveNode opens the data folder, and serves until ctx ends.
 func serveNode(ctx context.Context, p Program, file *conf.Node, log *slog.Logger, out *lines) (err error) {
-	join, known, err := joinOf(file)
+	join, changed, err := joinOf(file)
 	if err != nil {
 		return err
 	}
@@ -117,14 +117,15 @@ func serveNode(ctx context.Context, p Program, file *conf.Node, log *slog.Logger
 		stopWriting()
 		err = errors.Join(err, writer.Wait(), st.Close())
 	}()
-	// Kept before it is used: what dies between the two comes back with the same key.
-	if !known {
+	if join.Seed.Empty() {
 		if join, err = bus.NewCredential(join.Join); err != nil {
 			return err
 		}
 	}
-	if err := join.Save(file.Data); err != nil {
-		return err
+	if changed { // kept before it is used: what dies between the two comes back with the same key
+		if err := join.Save(file.Data); err != nil {
+			return err
+		}
 	}
 	served := -1
 	node := fleet.NewNode(fleet.NodeParts{Clock: p.Clock, Log: log, Name: join.Name, Version: p.Version, Formats: nodeFormats(),
@@ -148,35 +149,36 @@ func nodeFormats() []core.ProviderSide {
 const nodeLogFile = 1 << 20
 
 // joinOf is the credential that the node's folder keeps, with what a new join string
-// of the same edge says; false: there is none, and the join string makes one.
-func joinOf(file *conf.Node) (c bus.Credential, known bool, err error) {
+// of the same edge says, or a new one without a key; changed: it is to be kept.
+func joinOf(file *conf.Node) (c bus.Credential, changed bool, err error) {
 	kept, known, err := bus.LoadCredential(file.Data)
 	if err != nil {
-		return kept, known, err
+		return kept, false, err
 	}
 	if file.Join.Empty() {
 		if !known {
 			return kept, false, &core.Error{Kind: core.NotFound, Msg: fmt.Sprintf("the folder %q has no node's credential, and no join string is given", file.Data),
 				Hint: "run headway nodes enrol NAME where the gateway is, and give its last line with --join"}
 		}
-		return kept, true, nil
+		return kept, false, nil
 	}
 	join, err := bus.ParseJoin(file.Join.Reveal())
 	switch {
 	case err != nil:
-		return kept, known, failed{err}
+		return kept, false, failed{err}
 	case !known:
-		return bus.Credential{Join: join}, false, nil
+		return bus.Credential{Join: join}, true, nil
 	case join.Name != kept.Name || join.Pin != kept.Pin:
 		other := fmt.Sprintf("is for the node %q", join.Name)
 		if join.Name == kept.Name {
 			other = "is of another gateway"
 		}
-		return kept, true, &core.Error{Kind: core.Forbidden, Msg: fmt.Sprintf("the folder %q is of the node %q of the gateway at %s, and the join string %s", file.Data, kept.Name, kept.Address, other),
+		return kept, false, &core.Error{Kind: core.Forbidden, Msg: fmt.Sprintf("the folder %q is of the node %q of the gateway at %s, and the join string %s", file.Data, kept.Name, kept.Address, other),
 			Hint: "name another folder with --data, or leave --join out; where that gateway is no more, remove the folder"}
 	}
+	changed = kept.Join != join
 	kept.Join = join // the same key by a new token, or at a new address
-	return kept, true, nil
+	return kept, changed, nil
 }
 
 // nodeFile reads the file that is named, and puts the flags over it.

@@ -165,11 +165,15 @@ func (d *Desk) AdmitNode(public, token string) (core.NodeID, error) {
 // keyOf is the node that has a key; known: and may come with it.
 func (d *Desk) keyOf(public string) (name core.NodeID, known bool) {
 	for _, n := range d.force.Load().made.nodes {
-		if n.Key == public && public != "" {
-			return n.Name, n.here()
+		switch {
+		case n.Key != public || public == "":
+		case n.here():
+			return n.Name, true
+		default: // another name may have it since
+			name = n.Name
 		}
 	}
-	return "", false
+	return name, false
 }
 
 // join makes a key that of the node whose token it came with.

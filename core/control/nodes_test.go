@@ -172,6 +172,11 @@ func TestNodeLife(t *testing.T) {
 	again := r.enrol(`{"name": "gpu"}`)
 	r.refusedNode("UKEY", token, "no join string")
 	r.admitted("UKEY", again, "gpu") // the same machine may come back, by a new invitation
+	r.must("DELETE", "nodes/gpu", "")
+	r.admitted("UKEY", r.enrol(`{"name": "gpu2"}`), "gpu2") // and under another name
+	for range 20 {
+		r.admitted("UKEY", "", "gpu2")
+	}
 
 	var log []string
 	for _, e := range r.items("audit?target=gpu") {
@@ -182,7 +187,7 @@ func TestNodeLife(t *testing.T) {
 			}
 		}
 	}
-	want := "node.join node gpu, node.enrol socket, node.revoke socket, node.join node gpu, node.enrol socket"
+	want := "node.revoke socket, node.join node gpu, node.enrol socket, node.revoke socket, node.join node gpu, node.enrol socket"
 	if got := strings.Join(log, ", "); got != want {
 		t.Errorf("the audit log has %s, want %s", got, want)
 	}
