@@ -195,6 +195,7 @@ func (e *Edge) Left(node core.NodeID, session uint64) {
 	e.mu.RUnlock()
 	if s != nil {
 		e.end(s)
+		e.Log.Info("a node has left", "node", node)
 	}
 }
 
