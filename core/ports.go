@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -231,6 +232,16 @@ type Recorder interface {
 	Changed() []Record
 }
 
+// Signer is a Recorder that signs what the writer of receipts has made durable.
+// Both methods are the writer's, as those of Recorder are.
+type Signer interface {
+	// Durable is told that all that Changed has given is durable now. An error says
+	// that it could not be signed; the next call tries that too.
+	Durable() error
+	// Due tells that Changed has something although no receipt was recorded.
+	Due() bool
+}
+
 // Record is one named value for the Vault.
 type Record struct {
 	Kind, Name string
@@ -302,4 +313,25 @@ func (rs Recorders) Changed() (out []Record) {
 		out = append(out, x.Changed()...)
 	}
 	return out
+}
+
+// Durable tells each that is a Signer.
+func (rs Recorders) Durable() error {
+	var failed []error
+	for _, x := range rs {
+		if s, ok := x.(Signer); ok {
+			failed = append(failed, s.Durable())
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// Due asks each that is a Signer.
+func (rs Recorders) Due() bool {
+	for _, x := range rs {
+		if s, ok := x.(Signer); ok && s.Due() {
+			return true
+		}
+	}
+	return false
 }

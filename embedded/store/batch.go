@@ -50,7 +50,8 @@ func (s *Store) prepare() *batch {
 	text := s.text[:0] // the last batch is done with it
 	inBatch := map[core.CallID]bool{}
 	added := false
-	for len(b.items) < batchLimit && len(s.pending) > 0 && len(text) < s.maxBatch {
+	names := 0 // bytes: what is derived of a receipt has them in it, and is not packed
+	for len(b.items) < batchLimit && len(s.pending) > 0 && len(text) < s.maxBatch && names < s.maxBatch/4 {
 		w := s.pending[0]
 		s.pending = s.pending[1:]
 		b.items = append(b.items, w)
@@ -59,6 +60,7 @@ func (s *Store) prepare() *batch {
 		}
 		inBatch[w.r.ID] = true
 		added = true
+		names += len(w.r.Model) + len(w.r.Offer) + len(w.r.Provider) + len(w.r.Node)
 		from := len(text)
 		text = s.encode(text, w.r)
 		b.entries = s.receiptEntries(b.entries, w.r, text[from:len(text):len(text)])

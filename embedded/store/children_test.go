@@ -10,6 +10,7 @@ import (
 var children = map[string]func(dir string) error{
 	"hold":  hold,
 	"crash": crash,
+	"seal":  sealing,
 	"idle":  idle,
 }
 

@@ -76,8 +76,14 @@ func TestKilled(t *testing.T) {
 // after its start, and hands over every line that it printed.
 func killAfter(t *testing.T, dir string, early bool, wait time.Duration, line func(string)) {
 	t.Helper()
+	killChild(t, "crash", dir, early, wait, line)
+}
+
+// killChild is killAfter for a child of that name.
+func killChild(t *testing.T, name, dir string, early bool, wait time.Duration, line func(string)) {
+	t.Helper()
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), "HEADWAY_STORE_CHILD=crash", "HEADWAY_STORE_DIR="+dir)
+	child.Env = append(os.Environ(), "HEADWAY_STORE_CHILD="+name, "HEADWAY_STORE_DIR="+dir)
 	child.Stderr = t.Output()
 	out, err := child.StdoutPipe()
 	if err != nil {

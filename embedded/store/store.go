@@ -128,6 +128,7 @@ type Store struct {
 	// pending and batch belong to the writer (or to Close after it).
 	pending []waiting
 	batch   *batch
+	signing string // why what is durable is not signed; "": it is, or nobody signs
 	text    []byte // the receipts of the batch, packed
 	plain   []byte // one of them before
 }

@@ -16,6 +16,8 @@ const (
 	lookOften    = 2 * time.Millisecond
 	hurryFor     = time.Second // a table is made in less
 	cleanEvery   = time.Hour
+	signEvery    = time.Second           // how often an idle writer asks whether something is due
+	signRarely   = 60                    // of these, where something is due and nothing comes of it
 	firstWait    = 50 * time.Millisecond // before a failed commit is tried again
 	longWait     = 5 * time.Second
 )
@@ -59,14 +61,21 @@ func (s *Store) Run(ctx context.Context) error {
 		s.write(ctx)
 		return ctx.Err() == nil
 	}
+	if s.batch == nil {
+		s.sign() // what an earlier process did not come to
+	}
 	if s.batch == nil || write() { // one that SetRecorder could not write
 		s.tellLost(write)
 	}
+	due, look := s.ticks()
+	defer due.Stop()
 	for ctx.Err() == nil {
 		s.gather(ctx)
 		if !s.next() {
 			select {
 			case <-s.wake:
+			case <-due.C:
+				look()
 			case <-ctx.Done():
 			}
 			continue
@@ -176,6 +185,53 @@ func (s *Store) committed() {
 		if w.done != nil {
 			w.done()
 		}
+	}
+	s.sign()
+}
+
+// sign lets what is durable be signed. No receipt waits for it: where it fails they
+// are kept all the same, and it is tried again.
+func (s *Store) sign() {
+	signer, ok := s.recorder.(core.Signer)
+	if !ok {
+		return
+	}
+	why := ""
+	err := signer.Durable()
+	if err != nil {
+		why = err.Error()
+	}
+	switch was := s.signing; {
+	case why == was:
+	case why == "":
+		s.log.Info("store: what is kept is signed again")
+	default:
+		s.log.Error("store: receipts are kept and cannot be signed, trying again", "err", err)
+	}
+	s.signing = why
+}
+
+// ticks are when an idle writer looks whether the recorder has something to commit
+// or to sign without a receipt; look then makes the batch, which next finds.
+func (s *Store) ticks() (t *time.Ticker, look func()) {
+	t = time.NewTicker(signEvery)
+	signer, ok := s.recorder.(core.Signer)
+	if !ok {
+		t.Stop()
+	}
+	idle := 0
+	return t, func() {
+		if s.signing != "" {
+			s.sign()
+		}
+		if idle--; idle > 0 || !signer.Due() {
+			return
+		}
+		if entries := s.changed(nil); len(entries) > 0 {
+			s.batch = &batch{entries: entries}
+			return
+		}
+		idle = signRarely // it says why in the log
 	}
 }
 
