@@ -257,7 +257,10 @@ type fleetReceipt struct {
 			Score          *float64 `json:"score_usd"`
 			Charge         *digits  `json:"charge_usd"`
 			Terms          struct {
-				Base, Prefill, Output, Queue *float64
+				Base    *float64 `json:"base_ms"`
+				Prefill *float64 `json:"prefill_ms"`
+				Output  *float64 `json:"output_ms"`
+				Queue   *float64 `json:"queue_ms"`
 			}
 		}
 	}
