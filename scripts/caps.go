@@ -20,6 +20,7 @@ const (
 	noCode    = " makes code of text: it is not there for scripts"
 	noUse     = " is not there for scripts"
 	noPromise = " is not there for scripts: they have no promises"
+	noPlace   = " follows the place and language of a machine: it is not there for scripts"
 )
 
 // bannedNames are the global names that a script may not mention, and why.
@@ -52,7 +53,7 @@ var removed = map[string]string{
 	"getOwnPropertyNames": noUse, "getOwnPropertySymbols": noUse, "setPrototypeOf": noUse,
 	"union": noSet, "intersection": noSet, "difference": noSet, "symmetricDifference": noSet,
 	"isSubsetOf": noSet, "isSupersetOf": noSet, "isDisjointFrom": noSet,
-	"constructor": noUse,
+	"constructor": noUse, "toLocaleDateString": noPlace, "toLocaleTimeString": noPlace,
 }
 
 // Methods that are bounded by what they are called on.
@@ -60,10 +61,23 @@ var (
 	cappedArrays = setOf("concat every fill filter find findIndex findLast findLastIndex forEach includes indexOf lastIndexOf " +
 		"map reduce reduceRight reverse shift slice some splice unshift with toReversed toSpliced")
 	cappedTexts   = setOf("includes indexOf lastIndexOf localeCompare split toLowerCase toUpperCase toLocaleLowerCase toLocaleUpperCase")
-	cappedObjects = setOf("assign entries keys values freeze seal isFrozen isSealed")
-	inUTC         = map[string]string{"getFullYear": "getUTCFullYear", "getMonth": "getUTCMonth", "getDate": "getUTCDate", "getDay": "getUTCDay",
-		"getHours": "getUTCHours", "getMinutes": "getUTCMinutes", "getSeconds": "getUTCSeconds", "getMilliseconds": "getUTCMilliseconds"}
+	cappedObjects = setOf("entries keys values freeze seal isFrozen isSealed")
 )
+
+// Methods that are bounded as they are, and by how deep they are within others alone:
+// each makes a text of what it is called on, or calls what it is given or changes it.
+var (
+	countedTexts = setOf("at charAt charCodeAt codePointAt endsWith slice startsWith substr substring trim trimEnd trimLeft trimRight trimStart")
+	countedLists = setOf("at pop push toString")
+	countedMaps  = setOf("add clear delete forEach get has set") // of Map and Set
+)
+
+// inUTC are the methods of a Date that follow a machine's time zone, and those that
+// take their place: a call is ranked the same wherever it is ranked again.
+var inUTC = map[string]string{"getFullYear": "getUTCFullYear", "getMonth": "getUTCMonth", "getDate": "getUTCDate", "getDay": "getUTCDay",
+	"getHours": "getUTCHours", "getMinutes": "getUTCMinutes", "getSeconds": "getUTCSeconds", "getMilliseconds": "getUTCMilliseconds",
+	"setFullYear": "setUTCFullYear", "setMonth": "setUTCMonth", "setDate": "setUTCDate", "setHours": "setUTCHours",
+	"setMinutes": "setUTCMinutes", "setSeconds": "setUTCSeconds", "setMilliseconds": "setUTCMilliseconds"}
 
 func setOf(words string) map[string]bool {
 	set := map[string]bool{}
@@ -73,13 +87,17 @@ func setOf(words string) map[string]bool {
 	return set
 }
 
+// ofDates are the other names that installDate bounds or puts into UTC.
+var ofDates = setOf("getTimezoneOffset parse toDateString toJSON toTimeString")
+
 // special are the names that installOne bounds.
-var special = setOf("apply concat entries keys values from fromEntries padEnd padStart repeat replace replaceAll sort toSorted name message")
+var special = setOf("apply assign call concat defineProperty entries keys values from fromEntries padEnd padStart repeat replace replaceAll sort toSorted name message")
 
 // capped tells whether a name needs install before it can be used.
 func capped(name string) bool {
 	_, gone := removed[name]
-	return gone || cappedArrays[name] || cappedTexts[name] || cappedObjects[name] || special[name] || inUTC[name] != ""
+	return gone || cappedArrays[name] || cappedTexts[name] || cappedObjects[name] || special[name] || inUTC[name] != "" ||
+		ofDates[name] || countedTexts[name] || countedLists[name] || countedMaps[name]
 }
 
 // install bounds every built-in method of a name, in this runtime. A script reaches
@@ -101,11 +119,14 @@ func (r *run) install(name string) {
 	}
 	if cappedArrays[name] {
 		r.wrap(array, name, func(call goja.FunctionCall, orig native) goja.Value {
-			r.list(call.This)
+			total := r.list(call.This)
 			for _, a := range call.Arguments {
 				if o, ok := a.(*goja.Object); ok && o.ClassName() == "Array" {
-					r.list(o)
+					total += r.list(o)
 				}
+			}
+			if total > mostItems && name == "concat" {
+				r.tooMany("a list")
 			}
 			return orig(call)
 		})
@@ -130,9 +151,21 @@ func (r *run) install(name string) {
 			return orig(call)
 		})
 	}
-	if utc := inUTC[name]; utc != "" {
-		date := r.prototype("Date")
-		r.put(date, name, date.Get(utc))
+	if countedTexts[name] {
+		r.count(text, name)
+	}
+	if countedLists[name] {
+		r.count(array, name)
+	}
+	if countedMaps[name] {
+		for _, kind := range [...]string{"Map", "Set"} {
+			if r.kinds[kind] {
+				r.count(r.prototype(kind), name)
+			}
+		}
+	}
+	if r.kinds["Date"] && (inUTC[name] != "" || ofDates[name]) {
+		r.installDate(name)
 	}
 	r.installOne(name, array, text, object)
 }
@@ -169,6 +202,28 @@ func (r *run) installOne(name string, array, text, object *goja.Object) {
 			r.guardedList(call.Argument(0))
 			return orig(call)
 		})
+	case "assign":
+		r.wrap(object, name, func(call goja.FunctionCall, orig native) goja.Value {
+			total := 0
+			for _, a := range call.Arguments {
+				if total += r.fields(a); total > mostItems {
+					r.tooMany("objects with fields")
+				}
+			}
+			return orig(call)
+		})
+	case "defineProperty":
+		// A built-in that is made to be listed could be had without its name.
+		r.functions()
+		r.wrap(object, name, func(call goja.FunctionCall, orig native) goja.Value {
+			key := r.short(call.Argument(1))
+			if capped(key.String()) {
+				r.install(key.String())
+			}
+			return orig(goja.FunctionCall{This: call.This, Arguments: []goja.Value{call.Argument(0), key, call.Argument(2)}})
+		})
+	case "call":
+		r.count(r.functions(), name)
 	case "apply":
 		r.wrap(r.functions(), name, func(call goja.FunctionCall, orig native) goja.Value {
 			if a := call.Argument(1); !goja.IsUndefined(a) && !goja.IsNull(a) {

@@ -205,6 +205,15 @@ func (c *checker) enter(node ast.Node) {
 		c.mention(n.Value.String())
 	case *ast.DotExpression:
 		c.mention(n.Identifier.Name.String())
+		c.reads(n.Identifier.Idx, n.Identifier.Name.String())
+		c.dateIn(n.Left)
+	case *ast.BracketExpression:
+		if s, ok := n.Member.(*ast.StringLiteral); ok {
+			c.reads(s.Idx, s.Value.String())
+		}
+		c.dateIn(n.Left)
+	case *ast.CatchStatement: // an error, also one of goja's own
+		c.mention("message")
 	case *ast.PropertyShort:
 		c.mention(n.Name.Name.String())
 		c.name(n.Name.Idx, n.Name.Name.String())
@@ -248,8 +257,16 @@ func (c *checker) enter(node ast.Node) {
 			c.refuse(n.Rest.Idx0(), "the rest of an object is not taken apart like this: name the fields")
 		}
 		for _, p := range n.Properties {
-			if k, ok := p.(*ast.PropertyKeyed); ok && k.Computed {
-				k.Key = c.call(guardKey, k.Key)
+			switch k := p.(type) {
+			case *ast.PropertyShort:
+				c.reads(k.Name.Idx, k.Name.Name.String())
+			case *ast.PropertyKeyed:
+				if s, ok := k.Key.(*ast.StringLiteral); ok {
+					c.reads(s.Idx, s.Value.String())
+				}
+				if k.Computed {
+					k.Key = c.call(guardKey, k.Key)
+				}
 			}
 		}
 	case *ast.TemplateLiteral:
@@ -257,6 +274,11 @@ func (c *checker) enter(node ast.Node) {
 			c.refuse(at(), "a template has at most 32 parts")
 		}
 	case *ast.NewExpression:
+		if c.dateIn(n.Callee); isDate(n.Callee) && len(n.ArgumentList) > 0 {
+			made := c.call(guardDate, n.ArgumentList[0])
+			made.(*ast.CallExpression).ArgumentList = n.ArgumentList
+			n.ArgumentList = []ast.Expression{made}
+		}
 		if id, ok := n.Callee.(*ast.Identifier); ok && onlyNew[id.Name.String()] {
 			c.seen[id], c.kinds[id.Name.String()] = true, true
 			if len(n.ArgumentList) > 0 {
@@ -268,6 +290,9 @@ func (c *checker) enter(node ast.Node) {
 	case *ast.BinaryExpression:
 		if id, ok := n.Right.(*ast.Identifier); ok && n.Operator == token.INSTANCEOF && onlyNew[id.Name.String()] {
 			c.seen[id] = true
+		}
+		if n.Operator == token.INSTANCEOF {
+			c.dateIn(n.Right)
 		}
 	case *ast.CallExpression:
 		if called := calledName(n.Callee); called != "" {
@@ -295,12 +320,39 @@ func (c *checker) mention(name string) {
 	}
 }
 
+// reads refuses a property that is read by its name: how an error came about is no
+// text of bounded length, and not the same wherever the script is run.
+func (c *checker) reads(at file.Idx, name string) {
+	if name == "stack" {
+		c.refuse(at, name+noUse)
+	}
+}
+
+func isDate(x ast.Expression) bool {
+	id, ok := x.(*ast.Identifier)
+	return ok && id.Name == "Date"
+}
+
+// dateIn lets Date stand where it does.
+func (c *checker) dateIn(x ast.Expression) {
+	if isDate(x) {
+		c.seen[x], c.kinds["Date"] = true, true
+	}
+}
+
 // name refuses the global names that a script has no use for that could be bounded.
 func (c *checker) name(at file.Idx, name string) {
 	if why, banned := bannedNames[name]; banned {
 		c.refuse(at, name+why)
 	} else if onlyNew[name] {
 		c.refuse(at, name+" can only stand behind new")
+	} else if name == "Date" {
+		c.refuse(at, "Date can only stand behind new, or in front of now, parse or UTC")
+	} else if strings.HasSuffix(name, "Error") {
+		c.mention("message") // of any of them, whatever is set by a computed name
+		if name == "Error" {
+			c.kinds[name] = true
+		}
 	} else if slices.Contains(kinds[:], name) {
 		c.kinds[name] = true
 	}

@@ -16,6 +16,7 @@ const (
 	guardList   unistring.String = " list"   // what a spread or a constructor goes through
 	guardFields unistring.String = " fields" // an object that is spread
 	guardKey    unistring.String = " key"    // a computed name of a property
+	guardDate   unistring.String = " date"   // what a Date is made of
 )
 
 // native is a built-in function.
@@ -34,6 +35,7 @@ func (r *run) guards() {
 			return c.Argument(0)
 		},
 		guardList:   func(c goja.FunctionCall) goja.Value { return r.guardedList(c.Argument(0)) },
+		guardDate:   r.moment,
 		guardFields: func(c goja.FunctionCall) goja.Value { r.fields(c.Argument(0)); return c.Argument(0) },
 		guardKey: func(c goja.FunctionCall) goja.Value {
 			v := c.Argument(0)
@@ -41,7 +43,10 @@ func (r *run) guards() {
 				v = o.ToString()
 			}
 			if t, ok := v.(goja.String); ok && t.Length() < 32 {
-				if name := t.String(); capped(name) {
+				switch name := t.String(); {
+				case name == "stack":
+					panic(r.vm.NewTypeError("stack" + noUse))
+				case capped(name):
 					r.install(name)
 				}
 			}
@@ -60,6 +65,19 @@ func (r *run) poll() {
 		panic(r.vm.NewTypeError("stopped"))
 	}
 }
+
+// enter begins the work of a built-in. One that calls another without a step of the
+// script between, as when it is an object's toString, goes on for ever without this,
+// until no stack is left, and the process with it.
+func (r *run) enter() {
+	r.poll()
+	if r.depth >= callDepth {
+		panic(r.vm.NewTypeError("built-in functions call one another more than %d deep", callDepth))
+	}
+	r.depth++
+}
+
+func (r *run) leave() { r.depth-- }
 
 func (r *run) tooLong() { panic(r.vm.NewTypeError("a text of more than %d characters", mostText)) }
 
@@ -83,16 +101,18 @@ func (r *run) short(v goja.Value) goja.String {
 	return t
 }
 
-// list demands a list that built-ins may walk.
-func (r *run) list(v goja.Value) {
+// list demands a list that built-ins may walk, and says how long it is.
+func (r *run) list(v goja.Value) int64 {
 	r.poll()
 	o, ok := v.(*goja.Object)
 	if !ok || o.ClassName() != "Array" {
 		panic(r.vm.NewTypeError("this works on lists alone, in a script"))
 	}
-	if o.Get("length").ToInteger() > mostItems {
+	n := o.Get("length").ToInteger()
+	if n > mostItems {
 		r.tooMany("a list")
 	}
+	return n
 }
 
 var (
@@ -116,21 +136,24 @@ func (r *run) guardedList(v goja.Value) goja.Value {
 	return v
 }
 
-// fields demands an object whose fields built-ins may walk.
-func (r *run) fields(v goja.Value) {
+// fields demands an object whose fields built-ins may walk, and says how many they
+// are.
+func (r *run) fields(v goja.Value) (n int) {
 	switch v := v.(type) {
 	case goja.String:
-		if v.Length() > mostItems {
+		if n = v.Length(); n > mostItems {
 			r.tooLong()
 		}
 	case *goja.Object:
 		r.poll()
 		if v.ClassName() == "Array" {
-			r.list(v)
-		} else if len(v.Keys()) > mostItems {
+			return int(r.list(v))
+		}
+		if n = len(v.Keys()); n > mostItems {
 			r.tooMany("an object with fields")
 		}
 	}
+	return n
 }
 
 // part is a property of an error as a text.
@@ -177,12 +200,16 @@ func (r *run) drain(iterator goja.Value) goja.Value {
 	return r.vm.NewArray(out...)
 }
 
-// copied is what Array.from may go through: as guardedList, and the list of what is
-// only like one.
+// copied is what Array.from may go through: a list of its own of what it is given,
+// also of what is only like a list. What it calls for each may add to the given one,
+// which it would then never come to the end of.
 func (r *run) copied(v goja.Value) goja.Value {
 	o, ok := v.(*goja.Object)
-	if !ok || o.ClassName() == "Array" || o.ExportType() == typeMap || o.ExportType() == typeSet {
+	if !ok {
 		return r.guardedList(v)
+	}
+	if t := o.ExportType(); o.ClassName() == "Object" && (t == typeMap || t == typeSet) {
+		return r.drain(o)
 	}
 	length := o.Get("length")
 	if length == nil || goja.IsUndefined(length) {
@@ -206,10 +233,11 @@ func (r *run) copied(v goja.Value) goja.Value {
 // one that holds itself many times over is longer than any time limit.
 func (r *run) join(call goja.FunctionCall) goja.Value {
 	r.list(call.This)
-	if r.joining++; r.joining > deepJoin {
-		r.joining = 0
+	if r.joining >= deepJoin {
 		panic(r.vm.NewTypeError("lists nested too deep to be a text"))
 	}
+	r.joining++
+	defer func() { r.joining-- }()
 	o, sep := call.This.(*goja.Object), ","
 	if s := call.Argument(0); !goja.IsUndefined(s) {
 		sep = r.short(s).String()
@@ -226,7 +254,6 @@ func (r *run) join(call goja.FunctionCall) goja.Value {
 			r.tooLong()
 		}
 	}
-	r.joining = max(r.joining-1, 0)
 	return r.vm.ToValue(out.String())
 }
 
@@ -247,8 +274,14 @@ func (r *run) prototype(name string) *goja.Object {
 	return r.owner(name).Get("prototype").(*goja.Object)
 }
 
-// functions is the prototype of all functions.
-func (r *run) functions() *goja.Object { return r.owner("Object").Prototype() }
+// functions is the prototype of all functions, as the first that asks finds it: a
+// script may give Object another one.
+func (r *run) functions() *goja.Object {
+	if r.function == nil {
+		r.function = r.owner("Object").Prototype()
+	}
+	return r.function
+}
 
 // wrap puts a function in the place of a built-in one.
 func (r *run) wrap(owner *goja.Object, name string, by func(goja.FunctionCall, native) goja.Value) {
@@ -260,10 +293,26 @@ func (r *run) wrap(owner *goja.Object, name string, by func(goja.FunctionCall, n
 	if !ok {
 		return
 	}
-	r.put(owner, name, r.vm.ToValue(func(call goja.FunctionCall) goja.Value { return by(call, orig) }))
+	r.put(owner, name, r.vm.ToValue(func(call goja.FunctionCall) goja.Value {
+		r.enter()
+		defer r.leave()
+		return by(call, orig)
+	}))
 }
 
-func (r *run) put(owner *goja.Object, name string, v goja.Value) { _ = owner.Set(name, v) }
+// count bounds how deep a built-in may be within others, and no more of it.
+func (r *run) count(owner *goja.Object, name string) {
+	r.wrap(owner, name, func(call goja.FunctionCall, orig native) goja.Value { return orig(call) })
+}
+
+// put sets a property of a built-in object, and remove deletes one. Where a script has
+// frozen or sealed the object meanwhile what is there would stay, without bounds: it
+// is not to be had then.
+func (r *run) put(owner *goja.Object, name string, v goja.Value) {
+	if owner.Set(name, v) != nil {
+		panic(r.vm.NewTypeError("%s was frozen before it was used", name))
+	}
+}
 
 // remove takes a name from every built-in object that has it.
 func (r *run) remove(name string) {
@@ -271,15 +320,17 @@ func (r *run) remove(name string) {
 	if name != "constructor" {
 		owners = append(owners, r.owner("Object"), r.prototype("Object"), r.prototype("Array"), r.owner("String"), r.prototype("String"))
 		if name == "toLocaleString" {
-			owners = append(owners, r.prototype("Number"), r.prototype("Date"))
+			owners = append(owners, r.prototype("Number"))
 		}
 	}
-	for _, kind := range [...]string{"Map", "Set"} {
+	for _, kind := range [...]string{"Map", "Set", "Date"} {
 		if r.kinds[kind] {
 			owners = append(owners, r.prototype(kind))
 		}
 	}
 	for _, o := range owners {
-		_ = o.Delete(name)
+		if o.Delete(name) != nil {
+			panic(r.vm.NewTypeError("%s was sealed before it was used", name))
+		}
 	}
 }

@@ -57,7 +57,11 @@ type run struct {
 	ended     atomic.Bool // or left behind, whichever came first
 	installed map[string]bool
 	owners    map[string]*goja.Object
-	joining   int
+	function  *goja.Object
+	joining   int // lists that are being made texts, one within another
+	depth     int // bounded built-ins that are at work, one within another
+	parseDate func(goja.String) goja.Value
+	dateUTC   native
 	done      chan *core.ScriptError
 	ranks     []core.Rank
 	in        []bool
@@ -112,7 +116,10 @@ func (s *script) Rank(q *core.Question, ranks []core.Rank, in []bool) error {
 	timer.Reset(max(grace, q.Limit))
 	select {
 	case err := <-r.done:
-		return r.answer(err, ranks, in)
+		if err != nil { // whatever it was, this is why it ended
+			return s.fail(err.Line, why)
+		}
+		return r.answer(nil, ranks, in)
 	case <-timer.C:
 	}
 	s.hung.Add(1)
@@ -236,11 +243,15 @@ func (r *run) start(at time.Time, seed uint64) (goja.Callable, error) {
 	r.vm.SetTimeSource(func() time.Time { return at })
 	r.vm.SetRandSource(rand.New(rand.NewPCG(seed, 0x686561647761790a)).Float64)
 	r.put(r.prototype("Array"), "join", r.vm.ToValue(r.join))
+	if r.kinds["Date"] {
+		r.dates()
+	}
 	r.guards()
 	if r.uses[string(guardKey)] { // those that a computed name may need, before the script can replace them
 		for kind := range r.kinds {
 			r.owner(kind)
 		}
+		r.functions()
 	}
 	for _, name := range r.caps {
 		r.install(name)
