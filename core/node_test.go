@@ -29,6 +29,14 @@ func TestSoundTiming(t *testing.T) {
 	}
 }
 
+// A call that was lost with its process is still known to have gone to its node.
+func TestLostAtNode(t *testing.T) {
+	in := core.Intent{ID: "c", Provider: "box.gpu", Node: "box"}
+	if r := in.Lost(time.Now()); r.Node != "box" || r.Provider != "box.gpu" {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestDispatch(t *testing.T) {
 	d := &core.Dispatch{Call: "c", Admission: time.Second}
 	if got := core.DispatchOf(d.Into(t.Context())); got != d {

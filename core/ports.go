@@ -164,6 +164,7 @@ type Intent struct {
 	Model     Model      `json:"model"`
 	Offer     OfferID    `json:"offer,omitempty"`
 	Provider  ProviderID `json:"provider,omitempty"`
+	Node      NodeID     `json:"node,omitempty"`
 	Operation Operation  `json:"operation,omitempty"`
 	Format    Format     `json:"format,omitempty"`
 	Streamed  bool       `json:"streamed,omitempty"`
@@ -182,7 +183,7 @@ func (in *Intent) Lost(at time.Time) *Receipt {
 	r := &Receipt{
 		ID: in.ID, Job: in.Job, Step: in.Step, Kind: in.Kind, Outcome: Lost,
 		At: in.At, SettledAt: at.UTC(), Key: in.Key, Owner: in.Owner,
-		Model: in.Model, Offer: in.Offer, Provider: in.Provider,
+		Model: in.Model, Offer: in.Offer, Provider: in.Provider, Node: in.Node,
 		Annex: Annex{Operation: in.Operation, Format: in.Format, Streamed: in.Streamed},
 	}
 	if in.Input == 0 && in.Output == 0 || min(in.Input, in.Output) < 0 || min(in.InputRate, in.OutputRate) < 0 {

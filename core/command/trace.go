@@ -93,7 +93,9 @@ func traceCall(w io.Writer, call control.Call) {
 		fmt.Fprintf(w, "  slow: %s\n", r.Slow)
 	}
 	traceTimeline(w, r)
-	if r.NodeTiming != nil {
+	// What the node told later of the same attempt has all that it had said by then.
+	told := slices.ContainsFunc(call.NodeCalls, func(c core.NodeCall) bool { return c.Attempt == len(r.Attempts) })
+	if r.NodeTiming != nil && !told {
 		traceNode(w, r.Node, r.NodeTiming)
 	}
 	for i := range call.NodeCalls {

@@ -16,6 +16,7 @@ func TestTraceOfNode(t *testing.T) {
 	r := &core.Receipt{ID: "01k", Kind: core.KindJob, Outcome: core.ClientGone, At: time.Unix(0, 0), Model: "m", Offer: "box/m", Node: "box"}
 	r.Timing.Queued, r.Timing.UpstreamHeaders = some(2), some(1003)
 	r.NodeTiming = &core.NodeTiming{Queued: some(1002), SlotWait: some(1000)}
+	r.Attempts = []core.Attempt{{Offer: "box/m", Node: "box"}, {Offer: "box/m", Node: "box"}}
 	call := control.Call{Receipt: r, NodeCalls: []core.NodeCall{{Call: "01k", Attempt: 1, Node: "box", Outcome: core.Settled, Usage: core.Usage{Output: core.Some[int64](7)},
 		Timing: core.NodeTiming{SlotWait: some(1000), FirstToken: some(40), Prompt: some(38), DecodeTPS: some(41.5), FiguresFrom: "server", Service: some(900)}}}}
 	var b strings.Builder
@@ -32,6 +33,12 @@ func TestTraceOfNode(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s\nhas no\n%s", text, want)
 		}
+	}
+	call.NodeCalls[0].Attempt = 2 // of the same one: what the receipt has is a part of it
+	b.Reset()
+	traceCall(&b, call)
+	if n := strings.Count(b.String(), "CLOCK"); n != 1 {
+		t.Errorf("%d clocks: %s", n, b.String())
 	}
 	call.NodeCalls, r.NodeTiming = nil, nil
 	b.Reset()

@@ -272,7 +272,7 @@ func (c *call) intend(p *market.Pick) error {
 		return nil
 	}
 	in := core.Intent{ID: c.id, Job: c.jobID(), Step: c.facts.step, Kind: c.kind(), At: c.t0.UTC(), Model: p.Offer.Model, Offer: p.Offer.ID,
-		Provider: p.Offer.Provider.ID, Operation: c.job.Operation, Format: c.job.Format, Streamed: c.job.Streamed}
+		Provider: p.Offer.Provider.ID, Node: p.Offer.Provider.Node, Operation: c.job.Operation, Format: c.job.Format, Streamed: c.job.Streamed}
 	if c.key != nil {
 		in.Key, in.Owner = c.key.ID, c.key.Owner
 	}
