@@ -78,7 +78,11 @@ func serve(o command.ServeOptions) error {
 	if err != nil {
 		return err
 	}
-	st.SetRecorder(core.Recorders{board, accounts, estimator, probes})
+	sealer, err := command.OpenReceiptLog(file, st, &secrets.Pepper, clock, log)
+	if err != nil {
+		return err
+	}
+	st.SetRecorder(core.Recorders{board, accounts, estimator, probes, sealer})
 	folder := scripts.Open(file.Scripts, clock, log)
 	keys := ledger.NewKeys(&secrets.Pepper)
 	transports := gateway.NewTransports()
@@ -99,13 +103,13 @@ func serve(o command.ServeOptions) error {
 		Changed: func() { desk.NodesChanged() }, Disconnect: nodes.Disconnect})
 	metrics := gateway.NewMetrics()
 	gw := gateway.New(gateway.Parts{Clock: clock, Log: log, Adapters: adapters.All(), Providers: adapters.Providers(clock), Keys: keys,
-		Book: st, Board: board, Estimator: estimator, Accounts: accounts, Scripts: folder, Dialer: dialer{edge, transports}, Metrics: metrics})
+		Book: st, Board: board, Estimator: estimator, Accounts: accounts, Scripts: folder, Dialer: dialer{edge, transports}, Metrics: metrics, ReceiptLog: control.ReceiptLogWord(sealer)})
 	metrics.Watch(gw)
 	metrics.WatchScripts(folder)
 	metrics.WatchNodes(edge.Nodes)
 	prober := gateway.NewProber(gw, board, probes)
 	desk, err = control.NewDesk(control.Parts{Clock: clock, Log: log, Gateway: gw, Keys: keys, Pepper: &secrets.Pepper, AdminToken: secrets.AdminToken,
-		Vault: st, Book: st, Board: board, Accounts: accounts, Prober: prober, Scripts: folder,
+		Vault: st, Book: st, Board: board, Accounts: accounts, Prober: prober, Scripts: folder, Receipts: sealer,
 		Fleet: edge, Gate: command.Gate{Server: nodes, Advertise: file.NATS.Advertise}, Parse: command.Parsers(file.Path), Version: version})
 	if err != nil {
 		return err

@@ -26,10 +26,11 @@ var mayImport = map[string][]string{
 	"headway/core/relay":     {},
 	"headway/core/ledger":    {},
 	"headway/core/estimate":  {"headway/core/measure"},
+	"headway/core/seal":      {},
 	"headway/core/market":    {"headway/core/measure", "headway/core/estimate"},
 	"headway/core/fleet":     {"headway/core/measure", "headway/core/relay"},
 	"headway/core/gateway":   {"headway/core/market", "headway/core/measure", "headway/core/relay", "headway/core/ledger", "headway/core/estimate"},
-	"headway/core/control":   {"headway/core/gateway", "headway/core/market", "headway/core/measure", "headway/core/ledger", "headway/core/estimate"},
+	"headway/core/control":   {"headway/core/gateway", "headway/core/market", "headway/core/measure", "headway/core/ledger", "headway/core/estimate", "headway/core/seal"},
 	"headway/core/command":   {"*"},
 	"headway/adapters":       {},
 	"headway/conf":           {},
@@ -47,6 +48,7 @@ var onlyIn = map[string][]string{
 	"github.com/dop251/goja":      {"headway/scripts"},
 	"github.com/nats-io/":         {"headway/embedded/bus"},
 	"go.yaml.in/yaml":             {"headway/conf"},
+	"golang.org/x/mod":            {"headway/core/seal"},
 	"golang.org/x/oauth2":         {"headway/adapters"},
 }
 

@@ -59,7 +59,7 @@ func newApp(p Program) *cli.App {
 			serveCommand(p), nodeCommand(p), simulateCommand(p),
 			initCommand(), checkCommand(p), applyCommand(),
 			keyCommand(), offersCommand(), modelsCommand(), nodesCommand(),
-			requestsCommand(), traceCommand(), usageCommand(), speedCommand(), auditCommand(), statusCommand(),
+			requestsCommand(), traceCommand(), usageCommand(), speedCommand(), auditCommand(), receiptsCommand(), statusCommand(),
 			rankCommand(), measureCommand(p), strategyCommand(p),
 			versionCommand(p), completionCommand(),
 		},

@@ -298,6 +298,12 @@ func statusCommand() *cli.Command {
 			if len(st.Nodes) > 0 {
 				fmt.Fprintf(out, "nodes       %s\n", nodesStanding(st))
 			}
+			if l := st.ReceiptLog; l != nil {
+				fmt.Fprintf(out, "signed log  %s\n", logStanding(l))
+				for _, p := range l.Problems {
+					fmt.Fprintf(out, "            %s\n", printable(p))
+				}
+			}
 			if st.Probes != nil {
 				fmt.Fprintf(out, "probes      %s\n", probing(st.Probes))
 			}

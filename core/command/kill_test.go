@@ -295,6 +295,7 @@ func (l *killLoad) check(t *testing.T, g *gateway) {
 			t.Errorf("the call of job %s was dispatched and has %d receipts", job, jobs[job])
 		}
 	}
+	g.checkSealed(t, client, ids)
 	t.Logf("receipts by outcome: %v", outcomes)
 	if outcomes["settled"] == 0 || outcomes["lost"] == 0 {
 		t.Error("the load left no settled calls, or none that a kill cut off: nothing was tested")

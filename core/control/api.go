@@ -67,6 +67,10 @@ func endpoints() []endpoint {
 		{"GET", root + "nodes/{name}", nil, "One node.", (*Desk).getNode},
 		{"DELETE", root + "nodes/{name}", nil, "Revokes a node for good: its key, its connection, its offers, at once.", (*Desk).dropNode},
 		{"POST", root + "nodes/{name}/revoke", nil, "As DELETE.", (*Desk).dropNode},
+		{"GET", root + "receipts", paging, "The signed logs of receipts, the oldest first: how each stands, its newest checkpoint, and the keys that sign.", (*Desk).listReceiptLogs},
+		{"GET", root + "receipts/export", []string{"month", "from", "to", "measurements"},
+			"Signed logs as JSON lines that anybody can check: those of a month, or the part with the calls from from on and before to. measurements=true adds what is not signed.", (*Desk).exportReceipts},
+		{"GET", root + "receipts/{id}/proof", nil, "The proof that a receipt is in the signed log, with its leaf, as text (C2SP tlog-proof).", (*Desk).proveReceipt},
 		{"POST", root + "apply", []string{"name"}, "Puts a configuration into force, as a whole or not at all: the YAML text of the body, or without one the file that serve was started with. name is what errors call the text.", (*Desk).postApply},
 		{"GET", root + "audit", listed("since", "target", "action"),
 			"Every change to keys, offers, providers and routing, the newest first: who, when, what, before and after.", (*Desk).listAudit},
@@ -208,6 +212,10 @@ func (d *Desk) answer(e endpoint) http.Handler {
 			d.fail(w, err)
 			return
 		}
+		if s, ok := v.(streamed); ok {
+			d.stream(w, r, s)
+			return
+		}
 		status := http.StatusOK
 		if m, ok := v.(made201); ok {
 			status, v = http.StatusCreated, m.v
@@ -316,6 +324,61 @@ func (d *Desk) write(w http.ResponseWriter, status int, v any) {
 		}
 	}
 	d.patient(w) // for what is still in a buffer
+}
+
+// streamed is an answer that is no JSON value: it is written as it is made.
+type streamed struct {
+	kind  string // its media type
+	write func(io.Writer) error
+}
+
+// stream writes a streamed answer. One that fails before its first byte is an error
+// like any other; behind it the connection is broken off, so that nobody takes what
+// came for all there is.
+func (d *Desk) stream(w http.ResponseWriter, r *http.Request, s streamed) {
+	out := &pieces{d: d, w: w, kind: s.kind}
+	switch err := s.write(out); {
+	case err == nil:
+		out.begin()
+		d.patient(w)
+	case !out.begun:
+		d.fail(w, err)
+	default:
+		if out.failed == nil && r.Context().Err() == nil { // else it was the client
+			d.Log.Error("an admin answer broke off", "path", r.URL.Path, "error", err)
+		}
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// pieces writes an answer piece by piece, each within the time that a client has.
+type pieces struct {
+	d      *Desk
+	w      http.ResponseWriter
+	kind   string
+	begun  bool
+	failed error // of a write
+}
+
+func (p *pieces) begin() {
+	if !p.begun {
+		p.begun = true
+		p.w.Header().Set("Content-Type", p.kind)
+		p.w.WriteHeader(http.StatusOK)
+	}
+}
+
+// Write sends bytes on.
+func (p *pieces) Write(b []byte) (n int, err error) {
+	p.begin()
+	for n < len(b) && err == nil {
+		var sent int
+		p.d.patient(p.w)
+		sent, err = p.w.Write(b[n:min(len(b), n+writePiece)])
+		n += sent
+	}
+	p.failed = err
+	return n, err
 }
 
 // patient limits how long a client may be in taking the next piece of an answer.

@@ -70,9 +70,9 @@ func Remote(server string, token core.Secret) (*Client, error) {
 // largestAnswer bounds what is read of one answer, in bytes.
 const largestAnswer = 256 << 20
 
-// do makes one call; in is sent as it is where it is bytes, else as JSON; out
-// takes the answer's JSON.
-func (c *Client) do(ctx context.Context, method, path string, query url.Values, in, out any) error {
+// send makes one call; in is sent as it is where it is bytes, else as JSON. The
+// answer's body is to be closed.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, in any) (*http.Response, error) {
 	var body io.Reader
 	switch v := in.(type) {
 	case nil:
@@ -81,7 +81,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	default:
 		text, err := json.Marshal(v)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		body = bytes.NewReader(text)
 	}
@@ -91,14 +91,23 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	}
 	req, err := http.NewRequestWithContext(ctx, method, target, body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !c.token.Empty() {
 		req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return c.failed(err)
+		return nil, c.failed(err)
+	}
+	return resp, nil
+}
+
+// do makes one call as send does; out takes the answer's JSON.
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, in, out any) error {
+	resp, err := c.send(ctx, method, path, query, in)
+	if err != nil {
+		return err
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, largestAnswer))

@@ -19,6 +19,7 @@ import (
 	"headway/core/ledger"
 	"headway/core/market"
 	"headway/core/measure"
+	"headway/core/seal"
 )
 
 // Credential is a caller's key with its text.
@@ -84,6 +85,7 @@ type Parts struct {
 	Accounts   *ledger.Accounts
 	Prober     *gateway.Prober // nil: no probes are made
 	Scripts    core.ScriptList // nil: there are none
+	Receipts   *seal.Sealer    // nil: receipts are not signed
 	Fleet      Fleet           // nil, with Gate: there are no nodes
 	Gate       Gate
 	Parse      Parse

@@ -88,7 +88,9 @@ type Status struct {
 	Nodes  map[string]int   `json:"nodes,omitempty"` // how many are in each state
 	// NodesListen is the address that nodes dial; absent: it is not open.
 	NodesListen string `json:"nodes_listen,omitempty"`
-	File        string `json:"file,omitempty"`
+	// ReceiptLog is how the signed log of receipts stands; absent: none is kept.
+	ReceiptLog *ReceiptLogStatus `json:"receipt_log,omitempty"`
+	File       string            `json:"file,omitempty"`
 }
 
 func (d *Desk) getStatus(*http.Request) (any, error) {
@@ -113,6 +115,9 @@ func (d *Desk) getStatus(*http.Request) (any, error) {
 	}
 	if d.Gate != nil {
 		s.NodesListen = d.Gate.Address()
+	}
+	if d.Receipts != nil {
+		s.ReceiptLog = receiptLogStatus(d.Receipts.Status())
 	}
 	setup := d.Gateway.Setup()
 	for _, e := range setup.Catalogue.Entries() {

@@ -37,6 +37,9 @@ type Parts struct {
 	Scripts   core.Scripts // nil: there are none
 	Dialer    core.Dialer
 	Metrics   *Metrics
+	// ReceiptLog gives a word where the signed log of receipts is not whole or not
+	// signed, for /readyz; nil: there is no such log.
+	ReceiptLog func() string
 }
 
 // Setup is what the configuration decides, swapped as a whole on a reload. A
@@ -221,6 +224,15 @@ func (g *Gateway) ready(w http.ResponseWriter) {
 	case err != nil:
 		writeJSON(w, http.StatusServiceUnavailable, `{"status":"degraded","reason":"receipts cannot be stored"}`)
 	default:
+		// Receipts are kept all the same, and sealed in another log where one is broken.
+		word := ""
+		if g.ReceiptLog != nil {
+			word = g.ReceiptLog()
+		}
+		if word != "" {
+			writeJSON(w, http.StatusOK, `{"status":"ready","receipt_log":"`+word+`"}`)
+			return
+		}
 		writeJSON(w, http.StatusOK, `{"status":"ready"}`)
 	}
 }

@@ -1,0 +1,342 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"headway/core"
+	"headway/core/control"
+	"headway/core/seal"
+)
+
+func receiptsCommand() *cli.Command {
+	return &cli.Command{
+		Name: "receipts", Usage: "hand receipts to others, signed, and check them", UsageText: "headway receipts list|export|verify",
+		Description: "What each call was charged for is signed and appended to a log, one for each month. Whoever has the public key\n" +
+			"sees every receipt of an export that was changed, left out or moved; whoever kept a checkpoint besides, also\n" +
+			"that the end is gone or the log was written anew. core/seal/RECEIPT.md is the format.\n\n" +
+			"Example:\n   headway receipts export --out receipts.jsonl && headway receipts verify receipts.jsonl",
+		Subcommands: []*cli.Command{
+			{
+				Name: "list", Usage: "list the signed logs, and the key that they are checked with", UsageText: "headway receipts list [--json]",
+				Description: "LEAVES are the receipts and what a log says of itself. --json has the checkpoints: keep the newest one.\n\n" +
+					"Example:\n   headway receipts list --json | jq -j '.items[-1].checkpoint' > saved.checkpoint",
+				Flags: serverFlags(jsonFlag()), Action: onServer(nil, listReceipts),
+			},
+			{
+				Name: "export", Usage: "write receipts as JSON lines that anybody can check",
+				UsageText: "headway receipts export [--month MONTH] [--from TIME] [--to TIME] [--measurements] [--out FILE]",
+				Description: "Without --month, --from and --to it is all that is signed. A part by time has whole stretches of a log, so perhaps\n" +
+					"other receipts too: a log is in the order in which calls ended. Keys and owners are pseudonyms of their month.\n\n" +
+					"Example:\n   headway receipts export --month 2026-11 --out november.jsonl",
+				Flags: serverFlags(
+					&cli.StringFlag{Name: "month", Usage: "only this `MONTH`, such as 2026-11"},
+					&cli.StringFlag{Name: "from", Usage: "only calls from this `TIME` on: a time, a day in UTC, or an age such as 24h or 30d"},
+					&cli.StringFlag{Name: "to", Usage: "only calls before this `TIME`; a day is meant with its end"},
+					&cli.BoolFlag{Name: "measurements", Usage: "add what is not signed: the times of each call"},
+					&cli.StringFlag{Name: "out", Usage: "the `FILE` to write; left out: standard output"}),
+				Action: onServer(nil, exportReceipts),
+			},
+			{
+				Name: "verify", Usage: "check an export, without a server", UsageText: "headway receipts verify FILE|FOLDER [--key VKEY] [--checkpoint FILE] [--json]",
+				Description: "Names the first line that is wrong, and ends with 1 then. - reads standard input; a folder is a log in the layout\n" +
+					"of C2SP tlog-tiles. Without --key the export's own key is believed: it then proves only that the export agrees\n" +
+					"with itself. With a checkpoint from earlier it must also hold all that was signed then.\n\n" +
+					"Example:\n   headway receipts verify november.jsonl --key headway.local/k3f9q9r5+5d1f0a3b+AX… --checkpoint saved.checkpoint",
+				Flags: []cli.Flag{
+					&cli.StringSliceFlag{Name: "key", Usage: "the public `VKEY` of the server, or a file with it; repeatable"},
+					&cli.StringFlag{Name: "checkpoint", Usage: "the `FILE` with a checkpoint that was kept from earlier"},
+					jsonFlag(),
+				},
+				Action: verifyReceipts,
+			},
+		},
+	}
+}
+
+func listReceipts(ctx context.Context, c *cli.Context, s *control.Client, _ []string) error {
+	list, err := s.ReceiptLogs(ctx)
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, list)
+	}
+	t := table{head: []string{"LOG", ">LEAVES", ">SIGNED", "ROOT", "PROBLEM"}, empty: "nothing is sealed yet"}
+	for _, l := range list.Items {
+		t.add(string(l.Log), leafCount(l.Size), leafCount(l.SignedSize), l.Root, l.Problem)
+	}
+	t.write(c.App.Writer)
+	for _, p := range list.Problems {
+		fmt.Fprintf(c.App.ErrWriter, "headway: note: %s\n", printable(p))
+	}
+	fmt.Fprintf(c.App.Writer, "key %s\n", printable(list.Key))
+	return nil
+}
+
+func leafCount(n core.Opt[uint64]) string {
+	if !n.OK {
+		return absent
+	}
+	return strconv.FormatUint(n.V, 10)
+}
+
+func exportReceipts(ctx context.Context, c *cli.Context, s *control.Client, _ []string) (err error) {
+	query := url.Values{}
+	for _, name := range []string{"month", "from", "to"} {
+		if v := c.String(name); v != "" {
+			query.Set(name, v)
+		}
+	}
+	if c.Bool("measurements") {
+		query.Set("measurements", "true")
+	}
+	path := c.String("out")
+	out := &exported{w: c.App.Writer}
+	if terminal(c.App.ErrWriter) && (path != "" || !terminal(c.App.Writer)) {
+		out.progress = c.App.ErrWriter
+	}
+	if path == "" {
+		err := s.ExportReceipts(ctx, query, out)
+		out.done()
+		return err
+	}
+	// An export that broke off must not look like one.
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
+	if err != nil {
+		return cannot("written", path, err)
+	}
+	out.w = f
+	err = s.ExportReceipts(ctx, query, out)
+	out.done()
+	if err == nil {
+		if err = f.Sync(); err != nil {
+			err = cannot("written", path, err)
+		}
+	}
+	if e := f.Close(); err == nil && e != nil {
+		err = cannot("written", path, e)
+	}
+	if err == nil {
+		if e := os.Rename(f.Name(), path); e != nil {
+			err = cannot("written", path, e)
+		}
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return err
+	}
+	fmt.Fprintf(c.App.ErrWriter, "%s is written: %s\n", path, several(int(out.lines), "line"))
+	return nil
+}
+
+// exported counts the lines of an export.
+type exported struct {
+	w        io.Writer
+	progress io.Writer // nil: nobody reads along
+	lines    int64
+	shown    int64
+}
+
+// Write hands bytes on.
+func (e *exported) Write(b []byte) (int, error) {
+	n, err := e.w.Write(b)
+	e.lines += int64(bytes.Count(b[:n], []byte("\n")))
+	if e.progress != nil && e.lines-e.shown >= progressLines {
+		e.shown = e.lines
+		fmt.Fprintf(e.progress, "\r%d lines\x1b[K", e.lines)
+	}
+	return n, err
+}
+
+func (e *exported) done() {
+	if e.progress != nil {
+		fmt.Fprint(e.progress, "\r\x1b[K")
+	}
+}
+
+// progressLines are how many lines pass between two signs of progress.
+const progressLines = 20_000
+
+func verifyReceipts(c *cli.Context) error {
+	args, err := arguments(c, "FILE")
+	if err != nil {
+		return err
+	}
+	path := args[0]
+	var check seal.Check
+	for _, text := range c.StringSlice("key") {
+		keys, err := verifierKeys(text)
+		if err != nil {
+			return err
+		}
+		check.Keys = append(check.Keys, keys...)
+	}
+	if saved := c.String("checkpoint"); saved != "" {
+		if check.Saved, err = readSmall(saved); err != nil {
+			return err
+		}
+	}
+	if terminal(c.App.ErrWriter) {
+		var shown int64
+		check.Progress = func(lines int64) {
+			if lines-shown >= progressLines {
+				shown = lines
+				fmt.Fprintf(c.App.ErrWriter, "\r%d lines\x1b[K", lines)
+			}
+		}
+	}
+	report, err := verified(c, path, check)
+	if check.Progress != nil {
+		fmt.Fprint(c.App.ErrWriter, "\r\x1b[K")
+	}
+	if err != nil {
+		return failed{err}
+	}
+	if c.Bool("json") {
+		if err := printJSON(c.App.Writer, report); err != nil {
+			return err
+		}
+	}
+	if path == "-" {
+		path = "standard input"
+	}
+	if !report.OK {
+		return failed{&core.Error{Kind: core.Invalid, Msg: printable(path + ": " + report.Problem.String())}}
+	}
+	if !c.Bool("json") {
+		sayVerified(c.App.Writer, path, report)
+	}
+	if report.KeysFrom == "export" {
+		fmt.Fprint(c.App.ErrWriter, "headway: note: no key was given: the export's own is believed, so this proves only that it agrees with itself\n"+
+			"headway: hint: ask whoever runs the server for the key (headway receipts list), and give it with --key\n")
+	}
+	return nil
+}
+
+func verified(c *cli.Context, path string, check seal.Check) (*seal.Report, error) {
+	if path == "-" {
+		return seal.Verify(c.App.Reader, check)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, cannot("read", path, err)
+	}
+	if info.IsDir() {
+		return seal.VerifyTree(path, check)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, cannot("read", path, err)
+	}
+	defer f.Close()
+	return seal.Verify(f, check)
+}
+
+// verifierKeys reads a key, or the keys of a file, one a line.
+func verifierKeys(text string) ([]seal.Key, error) {
+	key, err := seal.ParseKey(text)
+	if err == nil {
+		return []seal.Key{key}, nil
+	}
+	if _, e := os.Stat(text); e != nil {
+		return nil, wrongUsage(fmt.Sprintf("--key: %v", err), "headway receipts list shows the key of a server; it is NAME+ID+BASE64")
+	}
+	lines, err := readSmall(text)
+	if err != nil {
+		return nil, err
+	}
+	var keys []seal.Key
+	for line := range strings.Lines(string(lines)) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		if key, err = seal.ParseKey(line); err != nil {
+			return nil, failed{&core.Error{Kind: core.Invalid, Msg: fmt.Sprintf("%s: %v", text, err)}}
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return nil, failed{&core.Error{Kind: core.Invalid, Msg: text + ": there is no key in it"}}
+	}
+	return keys, nil
+}
+
+// readSmall reads a file of at most 64 KiB.
+func readSmall(path string) ([]byte, error) {
+	const most = 64 << 10
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, cannot("read", path, err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && len(text) > most {
+		err = errors.New("it is too long")
+	}
+	if err != nil {
+		return nil, cannot("read", path, err)
+	}
+	return text, nil
+}
+
+// sayVerified says what a good export holds.
+func sayVerified(w io.Writer, path string, r *seal.Report) {
+	t := table{head: []string{"LOG", ">LEAVES", ">RECEIPTS", ">CHARGE", "FIRST CALL (UTC)", "LAST CALL (UTC)", "NOTES"}}
+	for _, l := range r.Logs {
+		first, last := absent, absent
+		if l.Receipts > 0 {
+			first, last = at(time.UnixMilli(l.FirstTime)), at(time.UnixMilli(l.LastTime))
+		}
+		t.add(l.Origin, strconv.FormatUint(l.To-l.From, 10), strconv.FormatInt(l.Receipts, 10), "$"+l.Charge.String(), first, last, logNotes(l))
+	}
+	t.write(w)
+	for _, k := range r.Keys {
+		fmt.Fprintf(w, "signed by %s\n", printable(k.String()))
+	}
+	fmt.Fprintf(w, "%s is good: %s, $%s\n", printable(path), several(int(r.Total.Receipts), "receipt"), r.Total.Charge)
+}
+
+// logNotes is what there is to know of one log of an export.
+func logNotes(l seal.LogReport) string {
+	var notes []string
+	note := func(when bool, format string, args ...any) {
+		if when {
+			notes = append(notes, fmt.Sprintf(format, args...))
+		}
+	}
+	note(l.To-l.From < l.Size, "leaves %d to %d of %d", l.From, l.To-1, l.Size)
+	note(l.Closed, "closed")
+	note(l.Saved == "same", "as the checkpoint")
+	note(l.Saved == "grown", "grown since the checkpoint")
+	note(l.Uncharged > 0, "%d without a charge", l.Uncharged)
+	note(l.Erased > 0, "%d erasures", l.Erased)
+	for _, t := range l.Lost {
+		note(true, "%d signed leaves of %s were lost before it", t.Size, t.Origin)
+	}
+	return strings.Join(notes, ", ")
+}
+
+// logStanding says how the signed log stands, for status.
+func logStanding(l *control.ReceiptLogStatus) string {
+	switch {
+	case l.Origin == "":
+		return "nothing is sealed yet"
+	case l.SignedSize == core.Some(l.Size):
+		return fmt.Sprintf("%s: %d leaves, all signed", l.Origin, l.Size)
+	case !l.SignedSize.OK:
+		return fmt.Sprintf("%s: %d leaves, none signed", l.Origin, l.Size)
+	}
+	return fmt.Sprintf("%s: %d leaves, %d signed", l.Origin, l.Size, l.SignedSize.V)
+}

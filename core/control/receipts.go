@@ -1,0 +1,325 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"headway/core"
+	"headway/core/seal"
+)
+
+// ReceiptLogs are the signed logs of receipts, the oldest first (SPEC §11).
+type ReceiptLogs struct {
+	List[ReceiptLog]
+	Key      string   `json:"key"`  // the one to give to others
+	Keys     []string `json:"keys"` // all that the edge has signed with, the oldest first
+	Problems []string `json:"problems,omitempty"`
+}
+
+// ReceiptLog is one of them, the receipts of a month.
+type ReceiptLog struct {
+	Log    seal.Month `json:"log"`
+	Origin string     `json:"origin,omitempty"`
+	// Size is the count of its leaves; of a log that is not the current one, and not
+	// given up, that which was signed.
+	Size       core.Opt[uint64] `json:"size,omitzero"`
+	SignedSize core.Opt[uint64] `json:"signed_size,omitzero"`
+	Root       string           `json:"root,omitempty"`       // base64, of what was signed
+	Checkpoint string           `json:"checkpoint,omitempty"` // the signed note, to be kept by others
+	Problem    string           `json:"problem,omitempty"`
+}
+
+// ReceiptLogStatus is how the signed log of now stands.
+type ReceiptLogStatus struct {
+	Origin     string           `json:"origin,omitempty"` // absent: nothing was sealed yet
+	Size       uint64           `json:"size"`
+	SignedSize core.Opt[uint64] `json:"signed_size,omitzero"`
+	Problems   []string         `json:"problems,omitempty"`
+}
+
+func receiptLogStatus(st seal.Status) *ReceiptLogStatus {
+	s := &ReceiptLogStatus{Origin: st.Log.Origin, Size: st.Log.Size, Problems: receiptProblems(st)}
+	if st.Signed != nil {
+		s.SignedSize = core.Some(st.Signed.Size)
+	}
+	return s
+}
+
+// receiptProblems says what is not as it should be.
+func receiptProblems(st seal.Status) (list []string) {
+	for _, b := range st.Broken {
+		list = append(list, b.Problem+"; it is left as it is, and another log was begun or is with the next receipt")
+	}
+	if st.Error != "" {
+		list = append(list, "the newest leaves are not signed: "+st.Error)
+	}
+	if st.Unsealed > 0 {
+		list = append(list, fmt.Sprintf("receipts that could not be sealed since the start: %d", st.Unsealed))
+	}
+	return list
+}
+
+// ReceiptLogWord tells in a word that shows nothing of the log where it is not as it
+// should be, "" where it is.
+func ReceiptLogWord(s *seal.Sealer) func() string {
+	return func() string {
+		switch st := s.Status(); {
+		case len(st.Broken) > 0:
+			return "damaged"
+		case st.Error != "":
+			return "unsigned"
+		case st.Unsealed > 0:
+			return "incomplete"
+		}
+		return ""
+	}
+}
+
+// receiptLog is the sealer; NotFound: there is none.
+func (d *Desk) receiptLog() (*seal.Sealer, error) {
+	if d.Receipts == nil {
+		return nil, core.Errorf(core.NotFound, "receipts are not signed here")
+	}
+	return d.Receipts, nil
+}
+
+func (d *Desk) listReceiptLogs(r *http.Request) (any, error) {
+	s, err := d.receiptLog()
+	if err != nil {
+		return nil, err
+	}
+	months, err := s.Months()
+	if err != nil {
+		return nil, err
+	}
+	st := s.Status()
+	var logs []ReceiptLog
+	for _, m := range months {
+		l := ReceiptLog{Log: m}
+		c, err := s.Checkpoint(m)
+		switch {
+		case err == nil:
+			l.Origin, l.Size, l.SignedSize = c.Origin, core.Some(c.Size), core.Some(c.Size)
+			l.Root, l.Checkpoint = c.Root.String(), string(c.Note)
+		case !isKind(err, core.NotFound):
+			l.Problem = err.Error()
+		}
+		if of(st.Log.Origin, m) {
+			l.Origin, l.Size = st.Log.Origin, core.Some(st.Log.Size)
+		}
+		for _, b := range st.Broken {
+			if of(b.Have.Origin, m) {
+				l.Origin, l.Size, l.Problem = b.Have.Origin, core.Some(b.Have.Size), b.Problem
+			}
+		}
+		logs = append(logs, l)
+	}
+	list := ReceiptLogs{Key: st.Key, Problems: receiptProblems(st)}
+	for _, k := range s.Keys() {
+		list.Keys = append(list.Keys, k.String())
+	}
+	list.List, err = page(r, logs, func(l ReceiptLog) string { return string(l.Log) })
+	return list, err
+}
+
+// of tells whether an origin is that of the log of a name.
+func of(origin string, m seal.Month) bool {
+	n := len(origin) - len(m) - 1
+	return n > 0 && origin[n:] == "/"+string(m)
+}
+
+func (d *Desk) proveReceipt(r *http.Request) (any, error) {
+	s, err := d.receiptLog()
+	if err != nil {
+		return nil, err
+	}
+	id := core.CallID(r.PathValue("id"))
+	if _, ok := id.Time(); !ok {
+		return nil, core.Errorf(core.NotFound, "there is no call %s", quoted(string(id)))
+	}
+	at, err := seal.Find(d.Vault, id)
+	if err != nil {
+		return nil, err
+	}
+	proof, err := s.Prove(at)
+	if err != nil {
+		return nil, err
+	}
+	return streamed{"text/plain; charset=utf-8", func(w io.Writer) error {
+		_, err := w.Write(proof)
+		return err
+	}}, nil
+}
+
+func (d *Desk) exportReceipts(r *http.Request) (any, error) {
+	s, err := d.receiptLog()
+	if err != nil {
+		return nil, err
+	}
+	q := r.URL.Query()
+	var o seal.ExportOptions
+	if text := q.Get("measurements"); text != "" {
+		with, err := strconv.ParseBool(text)
+		if err != nil {
+			return nil, core.Field("measurements", "want true or false")
+		}
+		if with {
+			o.Measurements = d.measurements
+		}
+	}
+	now := d.Clock()
+	from, err := moment("from", q.Get("from"), now, false)
+	if err != nil {
+		return nil, err
+	}
+	to, err := moment("to", q.Get("to"), now, true)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := receiptParts(s, q.Get("month"), from, to)
+	if err != nil {
+		return nil, whichLog(err)
+	}
+	return streamed{"application/jsonl", func(w io.Writer) error {
+		return whichLog(seal.Export(w, s.Source(), parts, o))
+	}}, nil
+}
+
+// whichLog says what helps where a log is not whole.
+func whichLog(err error) error {
+	var e *core.Error
+	if !errors.As(err, &e) || e.Kind != core.Unavailable || e.Hint != "" {
+		return err
+	}
+	named := *e
+	named.Hint = "headway receipts list shows which logs are whole; --month exports one of them"
+	return &named
+}
+
+// calendar is the month of a log that may be the second of it.
+func calendar(m seal.Month) seal.Month { return m[:min(len(m), len("2006-01"))] }
+
+// receiptParts are what to export: the logs of a month ("" for all, "2026-11" for
+// all of that month, "2026-11.2" for one), and of each all, or the part with the
+// calls that came from from on and before to. NotFound: there is nothing.
+func receiptParts(s *seal.Sealer, month string, from, to time.Time) ([]seal.Part, error) {
+	if !from.IsZero() && !to.IsZero() && !from.Before(to) {
+		return nil, core.Field("to", "is not after from")
+	}
+	months, err := s.Months()
+	if err != nil {
+		return nil, err
+	}
+	first := seal.Month(from.UTC().Format("2006-01")) // a receipt is never in a log of before its call
+	var parts []seal.Part
+	for _, m := range months {
+		if month != "" && month != string(m) && month != string(calendar(m)) || !from.IsZero() && calendar(m) < first {
+			continue
+		}
+		c, err := s.Checkpoint(m)
+		if isKind(err, core.NotFound) {
+			continue // nothing of it is signed yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		p := seal.Part{Checkpoint: c}
+		if !from.IsZero() || !to.IsZero() {
+			end := int64(1 << 62)
+			if !to.IsZero() {
+				end = to.UnixMilli()
+			}
+			begin := int64(0)
+			if !from.IsZero() {
+				begin = from.UnixMilli()
+			}
+			if p.From, p.To, err = seal.Span(s.Source(), c, begin, end); isKind(err, core.NotFound) {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		parts = append(parts, p)
+	}
+	if len(parts) == 0 {
+		e := core.Errorf(core.NotFound, "no signed receipt is of that time")
+		e.Hint = "a receipt is signed within a second of its call's end; headway receipts list shows the logs"
+		return nil, e
+	}
+	return parts, nil
+}
+
+// measured is the unsigned part of a receipt beside its leaf: what measures are
+// recomputed from. Why an offer was chosen, and the trace that it was a part of, are
+// the operator's.
+type measured struct {
+	SettledAt time.Time `json:"settled_at"`
+	core.Annex
+}
+
+// measurements are those of one call; nil: its receipt is gone.
+func (d *Desk) measurements(id core.CallID) ([]byte, error) {
+	r, err := d.Book.Receipt(id)
+	if isKind(err, core.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := measured{r.SettledAt, r.Annex}
+	m.Decision, m.TraceID = nil, ""
+	return json.Marshal(m)
+}
+
+// ReceiptLogs lists the signed logs.
+func (c *Client) ReceiptLogs(ctx context.Context) (ReceiptLogs, error) {
+	return get[ReceiptLogs](ctx, c, "receipts", url.Values{"limit": {strconv.Itoa(mostItems)}})
+}
+
+// ExportReceipts writes signed logs to w as JSON lines; query is that of GET
+// receipts/export.
+func (c *Client) ExportReceipts(ctx context.Context, query url.Values, w io.Writer) error {
+	return c.copy(ctx, "receipts/export", query, w)
+}
+
+// copy writes an answer that is no JSON value to w.
+func (c *Client) copy(ctx context.Context, path string, query url.Values, w io.Writer) error {
+	resp, err := c.send(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		answer, err := io.ReadAll(io.LimitReader(resp.Body, longestBody))
+		if err != nil {
+			return c.failed(err)
+		}
+		return c.refused(resp.StatusCode, answer)
+	}
+	out := &wrote{w: w}
+	if _, err := io.Copy(out, resp.Body); err != nil {
+		return cmp.Or(out.failed, c.failed(err))
+	}
+	return nil
+}
+
+// wrote tells an error of the writer from one of what is read.
+type wrote struct {
+	w      io.Writer
+	failed error
+}
+
+// Write hands bytes on.
+func (o *wrote) Write(b []byte) (n int, err error) {
+	n, err = o.w.Write(b)
+	o.failed = err
+	return n, err
+}
