@@ -504,9 +504,14 @@ func (r *fleetRig) run(j fleetJob) (out fleetResult) {
 		return out
 	}
 	defer resp.Body.Close()
-	out.id, out.status = resp.Header.Get("X-Request-Id"), resp.StatusCode
-	out.body, out.err = io.ReadAll(resp.Body)
-	return out
+	return out.read(resp)
+}
+
+// read reads an answer.
+func (f fleetResult) read(resp *http.Response) fleetResult {
+	f.id, f.status = resp.Header.Get("X-Request-Id"), resp.StatusCode
+	f.body, f.err = io.ReadAll(resp.Body)
+	return f
 }
 
 // whole is nil where the client got the whole answer, byte for byte.

@@ -40,6 +40,7 @@ type Edge struct {
 	buffers sync.Pool     // *[]byte, of messages while they are made
 	offered atomic.Pointer[offered]
 	calls   toldCalls
+	said    said
 
 	mu      sync.RWMutex // guards what follows, and the nodes; taken before a session's
 	nodes   map[core.NodeID]*edgeNode
@@ -68,7 +69,7 @@ type offered struct {
 
 // NewEdge makes an edge without nodes. Run must run for it to work.
 func NewEdge(p EdgeParts) *Edge {
-	e := &Edge{EdgeParts: p, nodes: map[core.NodeID]*edgeNode{}, servers: map[core.ProviderID]*server{}, wake: make(chan struct{}, 1)}
+	e := &Edge{EdgeParts: p, nodes: map[core.NodeID]*edgeNode{}, servers: map[core.ProviderID]*server{}, wake: make(chan struct{}, 1), said: said{of: map[core.NodeID]*saidOf{}}}
 	e.buffers.New = func() any { return new([]byte) }
 	e.offered.Store(&offered{})
 	return e
@@ -94,7 +95,7 @@ func (e *Edge) Run(ctx context.Context) error {
 		for _, s := range e.sessions() {
 			if !s.look(now) {
 				e.end(s)
-				e.Log.Warn("a node has fallen silent and counts as lost", "node", s.name)
+				e.note(slog.LevelWarn, s.name, "a node has fallen silent and counts as lost")
 				e.later(func() { e.Disconnect(s.name) })
 				continue
 			}
@@ -195,7 +196,7 @@ func (e *Edge) Left(node core.NodeID, session uint64) {
 	e.mu.RUnlock()
 	if s != nil {
 		e.end(s)
-		e.Log.Info("a node has left", "node", node)
+		e.note(slog.LevelInfo, node, "a node has left")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -96,7 +97,7 @@ func toldName(id core.CallID, attempt int) string { return string(id) + "." + st
 func (e *Edge) judge(node core.NodeID, c *core.NodeCall) (keep, done bool) {
 	at, ok := c.Call.Time()
 	if !ok || c.Attempt < 1 || c.Attempt > mostAttempt || !ownProvider(node, c.Provider) || !isName(string(c.Model), true) {
-		e.Log.Warn("a node told of a call that is none", "node", node)
+		e.note(slog.LevelWarn, node, "a node told of a call that is none")
 		return false, true
 	}
 	r, err := e.Book.Receipt(c.Call)
@@ -111,7 +112,7 @@ func (e *Edge) judge(node core.NodeID, c *core.NodeCall) (keep, done bool) {
 	}
 	// A call whose process died has a receipt without attempts.
 	if n := len(r.Attempts); n > 0 && (c.Attempt > n || r.Attempts[c.Attempt-1].Node != node) {
-		e.Log.Warn("a node told of a call that was not sent there", "node", node, "id", c.Call)
+		e.note(slog.LevelWarn, node, "a node told of a call that was not sent there", "id", c.Call)
 		return false, true
 	}
 	if c.Attempt == len(r.Attempts) && r.Node == node && r.NodeTiming != nil && r.NodeTiming.Service.OK {

@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -202,7 +203,7 @@ func (s *edgeSession) breach(what string) {
 	if n > mostFaults {
 		return
 	}
-	s.edge.Log.Warn("a node broke the protocol", "node", s.name, "fault", what, "faults", n)
+	s.edge.note(slog.LevelWarn, s.name, "a node broke the protocol", "fault", what, "faults", n)
 	if n == mostFaults {
 		s.edge.end(s)
 		s.edge.later(func() { s.edge.Disconnect(s.name) })
@@ -245,7 +246,7 @@ func (s *edgeSession) onHello(_, reply string, data []byte) {
 	r, err := readReport(data)
 	if err != nil {
 		w.Error = err.Error()
-		e.Log.Warn("a node's report was not taken", "node", s.name, "error", err)
+		e.note(slog.LevelWarn, s.name, "a node's report was not taken", "error", err)
 	} else if !e.accept(s, r) {
 		return // the session is over
 	}
@@ -273,7 +274,7 @@ func (e *Edge) accept(s *edgeSession, r *core.NodeReport) bool {
 	e.mu.Unlock()
 	e.wakeUp()
 	if first {
-		e.Log.Info("a node is here", "node", s.name, "version", r.Version, "servers", providers, "offers", offers)
+		e.note(slog.LevelInfo, s.name, "a node is here", "version", r.Version, "servers", providers, "offers", offers)
 	}
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -497,7 +498,7 @@ func (st *stream) take(f *frame) {
 	}
 	if f.seq != st.next {
 		if st.finish(&core.NodeError{Word: core.NodeGap}) {
-			st.server.edge.Log.Warn("a message of an answer was lost", "node", st.session.name, "want", st.next, "got", f.seq)
+			st.server.edge.note(slog.LevelWarn, st.session.name, "a message of an answer was lost", "want", st.next, "got", f.seq)
 			st.server.edge.later(func() { st.session.cancel(st.id) })
 		}
 		return
