@@ -18,7 +18,7 @@ func TestPartOfAMonth(t *testing.T) {
 	old := r.checkpoint("2026-11")
 	r.add(900, 64)
 	c := r.checkpoint("2026-11")
-	for _, bounds := range [][2]uint64{{0, 1}, {0, 256}, {1, 2}, {255, 257}, {300, 310}, {512, 768}, {700, 1001}, {768, 1001}, {1000, 1001}, {5, 1000}, {0, 1000}} {
+	for n, bounds := range [][2]uint64{{0, 1}, {0, 256}, {1, 2}, {255, 257}, {300, 310}, {512, 768}, {700, 1001}, {768, 1001}, {1000, 1001}, {5, 1000}, {0, 1000}} {
 		p := Part{Checkpoint: c, From: bounds[0], To: bounds[1]}
 		export := r.exportParts(ExportOptions{}, p)
 		l := good(t, export, Check{Keys: r.seal.Keys()}).Logs[0]
@@ -31,6 +31,9 @@ func TestPartOfAMonth(t *testing.T) {
 		}
 		all := lines(export)
 		for i := range all {
+			if i > 4 && i < len(all)-2 && i%(len(all)/few(40)+1) != 0 {
+				continue
+			}
 			gone := joined(append(append([][]byte{}, all[:i]...), all[i+1:]...))
 			if report := verify(t, gone, Check{}); report.OK || report.Problem.Line != int64(i+1) {
 				t.Fatalf("%d to %d without line %d: %v", p.From, p.To, i+1, report.Problem)
@@ -51,7 +54,7 @@ func TestPartOfAMonth(t *testing.T) {
 		// The line that binds it is not open to changes either.
 		front := bytes.IndexByte(grown, '\n') + 1
 		end := front + bytes.IndexByte(grown[front:], '\n')
-		for at := end - 700; at < end; at++ {
+		for at := end - 700; at < end && n == 3; at += 700 / few(700) {
 			flipped := bytes.Clone(grown)
 			flipped[at] ^= 1 << (at % 8)
 			if report := verify(t, flipped, check); report.OK || report.Problem.Line > 3 && !strings.Contains(string(grown[at-9:at+9]), `"part"`) {
@@ -185,7 +188,7 @@ func TestProof(t *testing.T) {
 	r.add(700, 64)
 	keys := r.seal.Keys()
 	c := r.checkpoint("2026-11")
-	for index := uint64(0); index < c.Size; index += 13 {
+	for index := uint64(0); index < c.Size; index += 23 {
 		text, err := r.seal.Prove(Position{"2026-11", index})
 		if err != nil {
 			t.Fatal(err)
@@ -203,7 +206,7 @@ func TestProof(t *testing.T) {
 		if index > 100 {
 			continue
 		}
-		for at := range text {
+		for at := 0; at < len(text); at += len(text) / few(len(text)) {
 			flipped := bytes.Clone(text)
 			flipped[at] ^= 1 << (at % 8)
 			if p, err := VerifyProof(flipped, keys); err == nil {

@@ -19,6 +19,9 @@ import (
 // much memory; -receipts 1000000 is what the limits are about (30 s, 200 MiB).
 func TestSize(t *testing.T) {
 	n := *receiptCount
+	if slowly {
+		n = min(n, 3000)
+	}
 	src := newMadeUp(uint64(n) + 1)
 	c := src.build(t, newTestRing(t))
 	path := filepath.Join(t.TempDir(), "export.jsonl")
