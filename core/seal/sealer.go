@@ -205,7 +205,7 @@ func (s *Sealer) find(m Month, value []byte) (*current, Recovery) {
 		return nil, r
 	}
 	r = look(s.src, log, head.Last())
-	c := &current{month: m, until: m.end(), log: log, head: head}
+	c := &current{month: m, until: m.end(), log: log, head: head, whole: s.keeper(m)}
 	if head.Last() != nil {
 		c.signed = head.Last().Size
 	}
@@ -354,9 +354,8 @@ func (s *Sealer) begin() error {
 	_, _ = rand.Read(secret) // never fails
 	name := KindSecret + "/" + string(month)
 	s.records = append(s.records, core.Record{Kind: KindSecret, Name: string(month), Value: s.p.Secrets.Seal(name, secret)})
-	c := &current{month: month, until: month.end(), log: NewLog(originOf(s.p.Edge, month)), head: head, masks: newMasks(secret)}
-	c.whole = s.keeper(month)
-	s.cur, s.gone = c, nil
+	s.cur = &current{month: month, until: month.end(), log: NewLog(originOf(s.p.Edge, month)), head: head, masks: newMasks(secret), whole: s.keeper(month)}
+	s.gone = nil
 	open.keys = s.ring.Load().names(month)
 	s.add(open.append(nil), noNonce[:])
 	return nil
@@ -378,7 +377,7 @@ func (s *Sealer) unlock(c *current) error {
 	if err != nil {
 		return err
 	}
-	c.masks, c.whole = m, s.keeper(c.month)
+	c.masks = m
 	return nil
 }
 
@@ -457,6 +456,19 @@ func (s *Sealer) Due() bool {
 	return ended || s.rotate || len(s.erase) > 0
 }
 
+// Size is how many bytes Changed would give, about. A group that its writer's
+// transaction must hold ends with it: a leaf has some 600 bytes, and 64 KiB at most.
+func (s *Sealer) Size() int {
+	n := 0
+	for i := range s.records {
+		n += len(s.records[i].Name) + len(s.records[i].Value)
+	}
+	if s.run != nil {
+		n += len(s.run.value)
+	}
+	return n
+}
+
 // Changed gives what was recorded since it was last asked, to be committed with
 // the receipts: all of it or nothing (core.Recorder).
 func (s *Sealer) Changed() []core.Record {
@@ -501,8 +513,9 @@ func (s *Sealer) queued() {
 	s.eraseQueued()
 }
 
-// mostErased bounds the records that one group rewrites, in bytes.
-const mostErased = 256 << 10
+// mostErased bounds the records that one group rewrites, in bytes; one more run may
+// come on top.
+const mostErased = 64 << 10
 
 func (s *Sealer) eraseQueued() {
 	runs := map[string]*run{}

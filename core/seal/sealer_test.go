@@ -172,6 +172,26 @@ func TestEndOfMonthIsOwed(t *testing.T) {
 	}
 }
 
+// TestLastLeafEndsATile ends a month right after a start, at every size around that
+// of a tile.
+func TestLastLeafEndsATile(t *testing.T) {
+	for n := 252; n < 258; n++ {
+		r := newRig(t)
+		r.add(n, 64)
+		r.open()
+		r.now = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+		r.add(1, 1)
+		report := good(t, r.export(ExportOptions{}), Check{Keys: r.seal.Keys()})
+		if !report.Logs[0].Closed || report.Total.Receipts != int64(n)+1 {
+			t.Fatalf("%d: %+v", n, report.Logs[0])
+		}
+		c := r.checkpoint("2026-11")
+		if got := Recover(r.seal.Source(), c.Origin, c); got.Verdict != Whole {
+			t.Fatal(n, got.Err)
+		}
+	}
+}
+
 func TestKeyIsRotated(t *testing.T) {
 	r := newRig(t)
 	r.add(300, 64)
@@ -360,11 +380,15 @@ func TestLargeLeaves(t *testing.T) {
 		x.Model, x.Offer = core.Model(strings.Repeat("\x01", maxName)), core.OfferID(strings.Repeat("\x02", maxName))
 		r.seal.Record(x)
 	}
+	size, got := r.seal.Size(), 0
 	list := r.seal.Changed()
 	for _, record := range list {
-		if len(record.Value) > 256<<10 {
+		if got += len(record.Name) + len(record.Value); len(record.Value) > 256<<10 {
 			t.Errorf("a record of %s has %d bytes", record.Kind, len(record.Value))
 		}
+	}
+	if size < got-4096 || size > got {
+		t.Errorf("%d bytes were announced, and are %d", size, got)
 	}
 	if err := r.vault.Write(list, nil); err != nil {
 		t.Fatal(err)
@@ -480,5 +504,18 @@ func TestDrop(t *testing.T) {
 	}
 	if err := Export(discard{}, r.seal.Source(), []Part{{Checkpoint: r.checkpoint("2026-09")}}, ExportOptions{}); err == nil {
 		t.Error("a dropped log is exported")
+	}
+}
+
+// TestManyKeys has a log that names more keys than anybody needs.
+func TestManyKeys(t *testing.T) {
+	r := newRig(t)
+	r.add(1, 1)
+	for range mostKeys + 5 {
+		r.seal.add(appendRotate(nil, newTestRing(t).current().String()), noNonce[:])
+	}
+	r.commit()
+	if report := verify(t, r.export(ExportOptions{}), Check{}); report.OK || report.Problem.Word != WrongFormat {
+		t.Fatal(report.Problem)
 	}
 }

@@ -431,6 +431,9 @@ func (v *checker) believe(l *logLine) (*Checkpoint, error) {
 		}
 		named = append(named, k)
 	}
+	if len(named) > mostKeys || len(v.keys) > mostKeys {
+		return nil, v.wrong(WrongFormat, "log %s names too many keys", t.Origin)
+	}
 	if !v.given { // they are all there is
 		for _, k := range named {
 			v.learn(k)
@@ -716,9 +719,16 @@ func (v *checker) take(index uint64, text []byte) error {
 		if v.learn(k) {
 			log.NewKeys = append(log.NewKeys, k)
 		}
+		if len(v.keys) > mostKeys {
+			return v.wrong(WrongFormat, "leaf %d of log %s names one key too many: %d are known already", index, log.Origin, mostKeys)
+		}
 	}
 	return nil
 }
+
+// mostKeys bounds the keys that an export makes known: an edge has a new one now and
+// then.
+const mostKeys = 256
 
 // follows holds a log's first leaf against the log before it in the export.
 func (v *checker) follows(l *Leaf) error {
