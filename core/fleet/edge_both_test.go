@@ -22,6 +22,9 @@ import (
 	"headway/embedded/bus"
 )
 
+// bothBeat is long enough for a machine that has much else to do.
+const bothBeat = 2 * time.Second
+
 // both are an edge and a node that is none of a script, with a bus between them.
 type both struct {
 	*edgeRig
@@ -47,7 +50,7 @@ func newBoth(t testing.TB, real bool, slots int64, serve http.HandlerFunc) *both
 	if real {
 		b.edgeRig = b.onBus(t, &parts)
 	} else {
-		b.edgeRig = newEdgeRig(t)
+		b.edgeRig = newEdgeRigAt(t, bothBeat)
 		b.cut = func() { b.bus.Disconnect("box") }
 		parts.Dial = func(context.Context) (core.Link, error) {
 			l, id := b.bus.Join("box"), b.session.Add(1)
@@ -85,7 +88,7 @@ func (b *both) onBus(t testing.TB, parts *NodeParts) *edgeRig {
 		Admit:  func(string, string) (core.NodeID, error) { return "box", nil },
 		Joined: func(n core.NodeID, id uint64) { r.edge.Joined(n, id, "") },
 		Left:   func(n core.NodeID, id uint64) { r.edge.Left(n, id) }})
-	r.edge = NewEdge(EdgeParts{Clock: time.Now, Log: log, Bus: server, Book: r.book, Vault: r.book, Heartbeat: 500 * time.Millisecond, Misses: 3,
+	r.edge = NewEdge(EdgeParts{Clock: time.Now, Log: log, Bus: server, Book: r.book, Vault: r.book, Heartbeat: bothBeat, Misses: 3,
 		Changed: func() { r.changes.Add(1) }, Disconnect: server.Disconnect})
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup

@@ -55,10 +55,13 @@ const (
 	rigMisses = 3
 )
 
-func newEdgeRig(t testing.TB) *edgeRig {
+func newEdgeRig(t testing.TB) *edgeRig { return newEdgeRigAt(t, rigBeat) }
+
+// newEdgeRigAt is one with another heartbeat.
+func newEdgeRigAt(t testing.TB, beat time.Duration) *edgeRig {
 	r := &edgeRig{t: t, bus: newMemBus(t), book: core.NewMemory(), log: &logText{}}
 	r.edge = NewEdge(EdgeParts{Clock: time.Now, Log: slog.New(slog.NewTextHandler(r.log, nil)), Bus: r.bus, Book: r.book, Vault: r.book,
-		Heartbeat: rigBeat, Misses: rigMisses, Changed: func() { r.changes.Add(1) }, Disconnect: func(n core.NodeID) {
+		Heartbeat: beat, Misses: rigMisses, Changed: func() { r.changes.Add(1) }, Disconnect: func(n core.NodeID) {
 			r.mu.Lock()
 			r.ended = append(r.ended, n)
 			r.mu.Unlock()
