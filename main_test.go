@@ -103,7 +103,7 @@ func TestImports(t *testing.T) {
 // starts are the files in which a goroutine may be started: by a Run that main
 // runs, or joined before the function that starts it returns. Those of the bus end with
 // its Close. A script that cannot be stopped is left behind, two rankings of it at most.
-var starts = []string{"main.go", "core/command/history.go", "embedded/bus/admit.go", "embedded/bus/server.go", "scripts/run.go"}
+var starts = []string{"main.go", "core/command/history.go", "embedded/bus/admit.go", "embedded/bus/server.go", "scripts/check.go", "scripts/run.go"}
 
 func TestShape(t *testing.T) {
 	for _, p := range packages(t) {

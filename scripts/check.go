@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/ast"
@@ -23,7 +24,10 @@ const (
 	longestSource = 256 << 10
 	deepest       = 200 // brackets, and nodes of the tree
 	mostArrows    = 1000
+	deepArrows    = 8  // round brackets around an arrow: each is read twice where it is an arrow's own
 	mostParts     = 32 // of one template
+	// checkTime is for what the counts above do not see, on a busy machine.
+	checkTime = 5 * time.Second
 )
 
 // checked is a source that may run.
@@ -41,10 +45,34 @@ type checked struct {
 // A script has no way to the global object: it is strict, this at its top is
 // refused, and so is the name globalThis. What it can reach of the global names is
 // therefore what its text mentions.
-func check(name string, source []byte) (ok *checked, wrong *core.ScriptError) {
+//
+// A source that takes longer than checkTime to be read is refused; its reading goes
+// on to its end, as nothing can stop it.
+func check(name string, source []byte) (*checked, *core.ScriptError) {
 	if err := shallow(name, source); err != nil {
 		return nil, err
 	}
+	type result struct {
+		ok    *checked
+		wrong *core.ScriptError
+	}
+	read := make(chan result, 1)
+	go func() {
+		ok, wrong := parse(name, source)
+		read <- result{ok, wrong}
+	}()
+	limit := time.NewTimer(checkTime)
+	defer limit.Stop()
+	select {
+	case r := <-read:
+		return r.ok, r.wrong
+	case <-limit.C:
+		return nil, &core.ScriptError{Script: name, Msg: "it takes longer than " + checkTime.String() + " to be read: nest less in it"}
+	}
+}
+
+// parse is check without its limits of size and time.
+func parse(name string, source []byte) (ok *checked, wrong *core.ScriptError) {
 	defer func() {
 		if recover() != nil { // goja's parser and compiler panic at some nonsense
 			ok, wrong = nil, &core.ScriptError{Script: name, Msg: "syntax: it is no JavaScript that can be read"}
@@ -95,8 +123,14 @@ func shallow(name string, source []byte) *core.ScriptError {
 	if i := bytes.IndexByte(source, 0); i >= 0 {
 		return wrong(i, "there is a zero byte in it")
 	}
-	depth, arrows := 0, 0
+	depth, round, arrows := 0, 0, 0
 	for i, c := range source {
+		switch c {
+		case '(':
+			round++
+		case ')':
+			round = max(round-1, 0)
+		}
 		switch c {
 		case '(', '[', '{':
 			if depth++; depth > deepest {
@@ -108,6 +142,9 @@ func shallow(name string, source []byte) *core.ScriptError {
 			if i > 0 && source[i-1] == '=' {
 				if arrows++; arrows > mostArrows {
 					return wrong(i, "there are more than 1000 arrow functions")
+				}
+				if round > deepArrows {
+					return wrong(i, "an arrow function is more than 8 round brackets deep")
 				}
 			}
 		}
@@ -214,6 +251,13 @@ func (c *checker) enter(node ast.Node) {
 		c.dateIn(n.Left)
 	case *ast.CatchStatement: // an error, also one of goja's own
 		c.mention("message")
+		switch caught := n.Parameter.(type) {
+		case nil:
+		case *ast.Identifier:
+			n.Body.List = append([]ast.Statement{&ast.ExpressionStatement{Expression: c.call(guardCaught, &ast.Identifier{Name: caught.Name, Idx: caught.Idx})}}, n.Body.List...)
+		default:
+			c.refuse(caught.Idx0(), "what is caught has one name in a script")
+		}
 	case *ast.PropertyShort:
 		c.mention(n.Name.Name.String())
 		c.name(n.Name.Idx, n.Name.Name.String())

@@ -13,6 +13,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -47,14 +48,14 @@ type Folder struct {
 	turns   chan struct{}
 	entries atomic.Pointer[map[string]*entry] // by name; replaced as a whole by look
 
-	mu sync.Mutex // one look at a time
+	mu   sync.Mutex // one look at a time; guards what follows
+	left int        // files that the last look left out, beyond mostScripts
 }
 
 // entry is one file as it was last read.
 type entry struct {
 	name      string
-	mod       time.Time
-	size      int64
+	info      fs.FileInfo
 	sum       string // SHA-256 in hex
 	missing   bool   // in the last look
 	script    *script
@@ -110,7 +111,7 @@ func (f *Folder) look() {
 		return // the last ones stay in force
 	}
 	now := map[string]*entry{}
-	changed := false
+	changed, left := false, 0
 	for _, file := range files {
 		name, ok := strings.CutSuffix(file.Name(), ".js")
 		if !ok || strings.HasPrefix(name, ".") {
@@ -121,10 +122,11 @@ func (f *Folder) look() {
 			continue
 		}
 		if len(now) == mostScripts && was[name] == nil {
+			left++
 			continue
 		}
 		e := was[name]
-		if e == nil || e.size != info.Size() || !e.mod.Equal(info.ModTime()) {
+		if e == nil || e.info.Size() != info.Size() || !e.info.ModTime().Equal(info.ModTime()) || !os.SameFile(e.info, info) {
 			e, changed = f.read(name, info, e), true
 		}
 		e.missing = false
@@ -141,6 +143,11 @@ func (f *Folder) look() {
 		}
 		f.log.Info("a script is gone", "script", name)
 	}
+	if left != f.left {
+		if f.left = left; left > 0 {
+			f.log.Warn("a folder has more scripts than are read", "folder", f.dir, "read", mostScripts, "left_out", left)
+		}
+	}
 	if changed {
 		f.entries.Store(&now)
 	}
@@ -150,7 +157,7 @@ func (f *Folder) look() {
 // leaves the last good one in force.
 func (f *Folder) read(name string, info fs.FileInfo, was *entry) *entry {
 	file := name + ".js"
-	e := &entry{name: name, mod: info.ModTime(), size: info.Size()}
+	e := &entry{name: name, info: info}
 	if was != nil {
 		e.decisions.Store(was.decisions.Load())
 		e.failures.Store(was.failures.Load())
@@ -159,10 +166,10 @@ func (f *Folder) read(name string, info fs.FileInfo, was *entry) *entry {
 	switch wrong := CheckName(name); {
 	case wrong != nil:
 		err = &core.ScriptError{Script: file, Msg: wrong.Error()}
-	case info.Size() > longestSource:
-		err = &core.ScriptError{Script: file, Msg: "the file is larger than 256 KiB"}
+	case info.Size() == 0: // also what the system makes up as it is read, without an end perhaps
+		err = &core.ScriptError{Script: file, Msg: "the file is empty"}
 	default:
-		source, wrong := os.ReadFile(filepath.Join(f.dir, file))
+		source, wrong := Read(filepath.Join(f.dir, file))
 		if wrong != nil {
 			err = &core.ScriptError{Script: file, Msg: "it cannot be read"}
 		} else {
@@ -183,6 +190,16 @@ func (f *Folder) read(name string, info fs.FileInfo, was *entry) *entry {
 	}
 	f.log.Warn("a script was refused", "script", name, "error", err.Error(), "in_force", e.script != nil)
 	return e
+}
+
+// Read reads a script's file, and no more of it than tells that it is too long.
+func Read(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, longestSource+1))
 }
 
 func (e *entry) failuresSince() []time.Time {

@@ -1,6 +1,7 @@
 package scripts_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ type desk struct {
 	mu    sync.Mutex
 	now   time.Time
 	files int
+	log   bytes.Buffer
 }
 
 func newDesk(t *testing.T, files map[string]string) *desk {
@@ -32,7 +34,7 @@ func newDesk(t *testing.T, files map[string]string) *desk {
 	for name, source := range files {
 		d.write(name, source)
 	}
-	d.Folder = scripts.Open(d.dir, func() time.Time { d.mu.Lock(); defer d.mu.Unlock(); return d.now }, slog.New(slog.DiscardHandler))
+	d.Folder = scripts.Open(d.dir, func() time.Time { d.mu.Lock(); defer d.mu.Unlock(); return d.now }, slog.New(slog.NewTextHandler(&d.log, nil)))
 	return d
 }
 
@@ -246,5 +248,50 @@ func TestCheckName(t *testing.T) {
 		if err := scripts.CheckName(name); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)
 		}
+	}
+}
+
+// A file that the system makes up as it is read has no size and perhaps no end.
+func TestFileWithoutSize(t *testing.T) {
+	d := newDesk(t, map[string]string{"good.js": one, "empty.js": ""})
+	if _, err := os.Stat("/proc/self/pagemap"); err == nil {
+		if err := os.Symlink("/proc/self/pagemap", filepath.Join(d.dir, "made.js")); err != nil {
+			t.Fatal(err)
+		}
+		d.Look()
+		d.want("made", 0, "made.js: the file is empty")
+	}
+	d.want("empty", 0, "empty.js: the file is empty")
+	d.want("good", 1, "")
+}
+
+// Tools that copy a file with its times put another one in its place.
+func TestReplacedWithItsTimes(t *testing.T) {
+	d := newDesk(t, map[string]string{"a.js": one})
+	d.want("a", 1, "")
+	path := filepath.Join(d.dir, "a.js")
+	was, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := filepath.Join(d.dir, ".a.next")
+	if err := errors.Join(os.WriteFile(next, []byte(two), 0o600), os.Chtimes(next, was.ModTime(), was.ModTime()), os.Rename(next, path)); err != nil {
+		t.Fatal(err)
+	}
+	d.Look()
+	d.want("a", 2, "")
+}
+
+func TestMoreScriptsThanAreRead(t *testing.T) {
+	files := map[string]string{}
+	for i := range 66 {
+		files[fmt.Sprintf("s%02d.js", i)] = one
+	}
+	d := newDesk(t, files)
+	if got := len(d.Names()); got != 64 {
+		t.Errorf("%d scripts are in force", got)
+	}
+	if log := d.log.String(); !strings.Contains(log, "left_out=2") {
+		t.Errorf("the log does not tell: %s", log)
 	}
 }

@@ -17,6 +17,7 @@ const (
 	guardFields unistring.String = " fields" // an object that is spread
 	guardKey    unistring.String = " key"    // a computed name of a property
 	guardDate   unistring.String = " date"   // what a Date is made of
+	guardCaught unistring.String = " caught" // what a catch has caught
 )
 
 // native is a built-in function.
@@ -36,6 +37,7 @@ func (r *run) guards() {
 		},
 		guardList:   func(c goja.FunctionCall) goja.Value { return r.guardedList(c.Argument(0)) },
 		guardDate:   r.moment,
+		guardCaught: func(c goja.FunctionCall) goja.Value { r.caught(c.Argument(0)); return goja.Undefined() },
 		guardFields: func(c goja.FunctionCall) goja.Value { r.fields(c.Argument(0)); return c.Argument(0) },
 		guardKey: func(c goja.FunctionCall) goja.Value {
 			v := c.Argument(0)
@@ -56,6 +58,24 @@ func (r *run) guards() {
 		if r.uses[string(name)] {
 			_ = r.vm.GlobalObject().DefineDataProperty(string(name), r.vm.ToValue(f), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE)
 		}
+	}
+}
+
+// What goja says of an object that is neither a text nor a number holds addresses of
+// this process's memory, which are never the same: this is said in its place.
+const (
+	noPrimitive = "Could not convert "
+	noText      = "an object cannot be made a text or a number"
+)
+
+// caught puts a fixed message in the place of one of goja's that is never the same.
+func (r *run) caught(v goja.Value) {
+	o, ok := v.(*goja.Object)
+	if !ok || o.ClassName() != "Error" {
+		return
+	}
+	if m, ok := o.Get("message").(goja.String); ok && strings.HasPrefix(m.String(), noPrimitive) {
+		_ = o.Set("message", noText)
 	}
 }
 

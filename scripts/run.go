@@ -356,7 +356,7 @@ func (r *run) said(thrown *goja.Exception) (msg string) {
 			msg = "it threw what cannot be shown"
 		}
 	}()
-	if failed := r.vm.Try(func() { msg = r.short(thrown.Value()).String() }); failed != nil {
+	if failed := r.vm.Try(func() { r.caught(thrown.Value()); msg = r.short(thrown.Value()).String() }); failed != nil {
 		msg = "it threw what cannot be shown"
 	}
 	return msg

@@ -193,6 +193,27 @@ func TestTheSameAgain(t *testing.T) {
 	}
 }
 
+// What goja says of an object that is no text has addresses of memory in it.
+func TestTheSameMessage(t *testing.T) {
+	for _, made := range []string{"job.headers", "offer.labels", "Object.create(null)", "{ __proto__: null }", "{ toString() { return {}; } }", "[[offer.labels]]"} {
+		for _, use := range []string{"'' + x", "x * 2", "`${x}`", "[1][x]", "String(x)", "x < 1"} {
+			source := fmt.Sprintf("function score(job, offer) { const x = %s; let said = ''; try { return { length: %s }; } catch (e) { said = e.message + e; } throw said; }", made, use)
+			_, err := scripts.Load("s", "s.js", []byte(source))
+			e := asScript(t, err)
+			if e == nil {
+				continue // it is one: of a list of lists, or compared
+			}
+			if strings.Contains(e.Msg, "0x") || strings.Contains(e.Msg, "Could not convert") {
+				t.Errorf("%s of %s: %s", use, made, e.Msg)
+			}
+			uncaught := fmt.Sprintf("function score(job, offer) { const x = %s; return %s; }", made, use)
+			if _, err := scripts.Load("s", "s.js", []byte(uncaught)); err != nil && (strings.Contains(err.Error(), "0x") || strings.Contains(err.Error(), "Could not convert")) {
+				t.Errorf("%s of %s: %v", use, made, err)
+			}
+		}
+	}
+}
+
 func TestManyAtOnce(t *testing.T) {
 	s := load(t, `let n = 0; const o = {}; function score(job, offer) { o[offer.id] = ++n; return offer.charge_usd * n / o[offer.id]; }`)
 	bad := load(t, `function score(job) { if (job.model !== 'sample') for (;;) {} return 0; }`)

@@ -123,14 +123,14 @@ func named(name string) (core.Strategy, core.Script, error) {
 		return s, nil, nil
 	}
 	file := name
-	source, err := os.ReadFile(file)
+	source, err := scripts.Read(file)
 	if os.IsNotExist(err) && scripts.CheckName(name) == nil {
 		folder := "scripts"
 		if f, err := conf.Load(usualFile, os.LookupEnv); err == nil && f.Scripts != "" {
 			folder = f.Scripts
 		}
 		file = filepath.Join(folder, name+".js")
-		if source, err = os.ReadFile(file); os.IsNotExist(err) {
+		if source, err = scripts.Read(file); os.IsNotExist(err) {
 			var known []string
 			for _, s := range market.Strategies() {
 				known = append(known, s.Name())

@@ -71,7 +71,7 @@ func listScripts(ctx context.Context, c *cli.Context, s *control.Client, _ []str
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, list)
 	}
-	t := table{head: []string{"SCRIPT", "STATE", "IN FORCE", ">DECISIONS", ">FAILURES", "LAST ERROR"}, empty: "there are no scripts"}
+	t := table{head: []string{"SCRIPT", "STATE", "IN FORCE", ">DECISIONS", ">FAILURES", "LAST ERROR"}, empty: "there are no scripts; routing.scripts of the file names their folder, which takes effect at a start"}
 	for _, x := range list.Items {
 		inForce, wrong := "no", ""
 		if x.InForce {
@@ -138,7 +138,7 @@ func testStrategy(c *cli.Context, clock core.Clock) error {
 		}
 	}
 	file := args[0]
-	source, err := os.ReadFile(file)
+	source, err := scripts.Read(file)
 	if err != nil {
 		return cannot("read", file, err)
 	}
@@ -265,7 +265,8 @@ func initStrategy(c *cli.Context) error {
 	if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
 		return cannot("written", path, err)
 	}
-	fmt.Fprintf(c.App.Writer, "wrote %s and headway.d.ts beside it\ntry it:  headway strategy test %s\nuse it:  routing: {scripts: %s, strategy: %s} in the file of headway serve for all calls; or routing: {scripts: %s} there and for a key strategy: %s\n",
-		path, path, folder, name, folder, name)
+	fmt.Fprintf(c.App.Writer, "wrote %s and headway.d.ts beside it\ntry it:  headway strategy test %s\nuse it:  scripts: %s and strategy: %s in the routing: block of the file of headway serve, for all calls; or scripts there, and for a key strategy: %s.\n"+
+		"         Another folder of scripts takes effect at a start, the rest with headway apply too\n",
+		path, path, folder, name, name)
 	return nil
 }
