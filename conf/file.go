@@ -81,7 +81,7 @@ func routingFields() []field[draft] {
 			dollars(), func(d *draft) *core.Money { return &d.Settings.Routing.TimeValue }),
 		key("auto", "The pool of the Auto Router: a call for the model `auto` goes to the fastest offer of these models that its key may use.",
 			names(offered(), 0), func(d *draft) *[]core.Model { return &d.Settings.Routing.Auto }),
-		key("scripts", "The folder of the strategies in JavaScript: NAME.js is the strategy NAME, and is read again when it changes.",
+		key("scripts", "The folder of the strategies in JavaScript: NAME.js is the strategy NAME, and is read again when it changes. Another folder takes effect at a start.",
 			folder(), func(d *draft) *string { return &d.Scripts }),
 		key("script_headers", "The request headers that scripts see, as job.headers; never one with a credential.",
 			names(seenHeader(), 0), func(d *draft) *[]string { return &d.Settings.Routing.ScriptHeaders }),
@@ -268,7 +268,7 @@ func checkFile(b *binder, at place, d *draft) {
 	// likely misspelt, and then blocks nothing.
 	known := func(at place, models []core.Model, blocked bool) {
 		for i, m := range models {
-			near := didYouMean(string(m), served)
+			near := DidYouMean(string(m), served)
 			if m != "" && m != core.AutoModel && !slices.Contains(served, string(m)) && (near != "" || !blocked) {
 				b.note(at.item(i), "a node or an offer made by an admin call may still serve it",
 					"no offer of this file serves %s%s", shorten(string(m)), near)

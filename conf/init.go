@@ -134,7 +134,7 @@ func Init(names []string, env func(string) (string, bool)) ([]byte, error) {
 	var chosen []preset
 	for _, name := range names {
 		if !slices.Contains(Presets(), name) {
-			return nil, &core.Error{Kind: core.Invalid, Msg: fmt.Sprintf("%q is no provider that init knows%s", name, didYouMean(name, Presets())),
+			return nil, &core.Error{Kind: core.Invalid, Msg: fmt.Sprintf("%q is no provider that init knows%s", name, DidYouMean(name, Presets())),
 				Hint: "one of " + strings.Join(Presets(), ", ")}
 		}
 	}

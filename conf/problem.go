@@ -70,8 +70,8 @@ func sortProblems(p []Problem) {
 	})
 }
 
-// didYouMean is ", did you mean X" for the nearest of names, where one is near.
-func didYouMean(word string, names []string) string {
+// DidYouMean is ", did you mean X" for the nearest of names, where one is near.
+func DidYouMean(word string, names []string) string {
 	best, at := "", min(3, 1+len(word)/3)+1
 	if len(word) <= 64 {
 		for _, n := range names {

@@ -157,7 +157,7 @@ func choice[V ~string](want string, words []string) value[V] {
 				return fault{}
 			}
 		}
-		return fault{is: "is no " + want + didYouMean(s, words), hint: "one of " + strings.Join(words, ", ")}
+		return fault{is: "is no " + want + DidYouMean(s, words), hint: "one of " + strings.Join(words, ", ")}
 	})
 }
 

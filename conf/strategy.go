@@ -26,7 +26,7 @@ func strategy() value[string] {
 			case s == "auto":
 				return fault{"is no strategy of a setting", "auto is asked for as a model, and routing.auto is its pool"}
 			case !wordOf(s, "abcdefghijklmnopqrstuvwxyz0123456789", "_-"):
-				return fault{"is no name of a strategy" + didYouMean(s, strategies),
+				return fault{"is no name of a strategy" + DidYouMean(s, strategies),
 					"one of " + strings.Join(strategies, ", ") + ", or a script's name: lower-case letters, digits, hyphens and underscores"}
 			}
 			return fault{}
@@ -60,7 +60,7 @@ func (f *File) CheckScripts(there []string) error {
 			continue
 		}
 		p := use.at
-		p.Reason += " is no strategy" + didYouMean(use.name, slices.Concat(strategies, there))
+		p.Reason += " is no strategy" + DidYouMean(use.name, slices.Concat(strategies, there))
 		p.Hint = StrategyHint(there)
 		wrong = append(wrong, p)
 	}
@@ -75,7 +75,7 @@ func (f *File) CheckScripts(there []string) error {
 func StrategyHint(there []string) string {
 	hint := "built in are " + strings.Join(strategies, ", ")
 	if len(there) == 0 {
-		return hint + "; there are no scripts (routing.scripts is their folder)"
+		return hint + "; there are no scripts (routing.scripts of the file is their folder, from a start on)"
 	}
 	const most = 20
 	list := strings.Join(there[:min(len(there), most)], ", ")

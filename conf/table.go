@@ -165,7 +165,7 @@ func unknown[T any](b *binder, at place, name string, fields []field[T]) bool {
 			names = append(names, f.name)
 		}
 	}
-	near := didYouMean(name, names)
+	near := DidYouMean(name, names)
 	hint := ""
 	if near == "" {
 		hint = "known here: " + strings.Join(names, ", ")

@@ -157,6 +157,12 @@ func (d *Desk) Apply(c *Config) error { return d.apply(c, viaStart) }
 func (d *Desk) apply(c *Config, via string) error {
 	if c.CheckScripts != nil {
 		if err := c.CheckScripts(d.scripts()); err != nil {
+			const folder = "routing.scripts"
+			if d.first != nil && c.Fixed[folder] != d.first.Fixed[folder] {
+				e := core.Errorf(core.Invalid, "%s takes effect at a start, so no script of its folder can be chosen as a strategy before", folder)
+				e.Hint = "start headway anew with this file; headway check says whether it is good"
+				return e
+			}
 			return err
 		}
 	}
