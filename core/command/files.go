@@ -16,7 +16,6 @@ import (
 	"headway/conf"
 	"headway/core"
 	"headway/core/control"
-	"headway/core/gateway"
 	"headway/scripts"
 )
 
@@ -305,7 +304,7 @@ func statusCommand() *cli.Command {
 				}
 			}
 			if st.Probes != nil {
-				fmt.Fprintf(out, "probes      %s\n", probing(st.Probes))
+				fmt.Fprintf(out, "probes      %s\n", probing(st))
 			}
 			return nil
 		}),
@@ -325,12 +324,17 @@ func nodesStanding(st control.Status) string {
 }
 
 // probing says what probes have cost today and when the next is made.
-func probing(p *gateway.Probing) string {
+func probing(st control.Status) string {
+	p := st.Probes
 	if !p.PerDay.OK {
 		if p.Spent > 0 {
 			return "off; $" + p.Spent.String() + " spent today"
 		}
-		return "off: none are made without probes.usd_per_day (a demo's history has some, as if it had been set)"
+		s := "off: none are made without probes.usd_per_day"
+		if _, demo := control.Demo(); demo && st.File == "" {
+			s += " (the demo's history has some, as if it had been set)"
+		}
+		return s
 	}
 	s := fmt.Sprintf("$%s of $%s spent today", p.Spent, p.PerDay.V)
 	if !p.NextAt.OK {

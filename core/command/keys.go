@@ -31,7 +31,7 @@ func keyCommand() *cli.Command {
 			{
 				Name: "list", Aliases: []string{"ls"}, Usage: "list the keys and what each has spent", UsageText: "headway key list [--json]",
 				Description: "LEFT is what is left of each budget, which begins anew at the start of the UTC day under RENEWS; what calls under\n" +
-					"way have set aside is not left.\n\nExample:\n   headway key list",
+					"way have set aside is not left. LIMITS are those of rate and of calls at once. Nothing shows a key's text again.\n\nExample:\n   headway key list",
 				Flags:  serverFlags(jsonFlag()),
 				Action: onServer(nil, listKeys),
 			},
@@ -197,7 +197,7 @@ func listKeys(ctx context.Context, c *cli.Context, s *control.Client, _ []string
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, keys)
 	}
-	t := table{head: []string{"ID", "NAME", "STATE", ">SPENT", "LEFT", "RENEWS", "MODELS", "OWNER", "EXPIRES", "FROM"}, empty: "there are no keys; headway key create makes one"}
+	t := table{head: []string{"ID", "NAME", "STATE", ">SPENT", "LEFT", "RENEWS", "LIMITS", "STRATEGY", "MODELS", "OWNER", "EXPIRES", "FROM"}, empty: "there are no keys; headway key create makes one"}
 	for _, k := range keys.Items {
 		from := "admin"
 		if k.FromFile {
@@ -208,10 +208,24 @@ func listKeys(ctx context.Context, c *cli.Context, s *control.Client, _ []string
 			models = joined(k.Models)
 		}
 		left, renews := budgets(k.Budget)
-		t.add(string(k.ID), k.Name, k.State, "$"+k.Spend.String(), left, renews, models, k.Owner, when(k.ExpiresAt), from)
+		t.add(string(k.ID), k.Name, k.State, "$"+k.Spend.String(), left, renews, rates(&k.Key), k.Strategy, models, k.Owner, when(k.ExpiresAt), from)
 	}
 	t.write(c.App.Writer)
 	return nil
+}
+
+// rates are a key's limits beside its budgets, in one cell.
+func rates(k *core.Key) string {
+	var words []string
+	for _, l := range [...]struct {
+		n  core.Opt[int64]
+		of string
+	}{{k.RequestsPerMinute, "requests/min"}, {k.TokensPerMinute, "tokens/min"}, {k.MaxParallel, "at once"}} {
+		if l.n.OK {
+			words = append(words, number(l.n)+" "+l.of)
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 // budgets are what is left of each budget and when each renews, in one cell each.
@@ -236,26 +250,42 @@ func joined[T ~string](names []T) string {
 	return strings.Join(words, ",")
 }
 
-// keyID finds a key by its id or by a name that only it has.
-func keyID(ctx context.Context, s *control.Client, word string) (core.KeyID, error) {
+// keyID finds a key by its id or by a name that only it has; revoked says that a
+// revoked one is meant too, where no other has the name.
+func keyID(ctx context.Context, s *control.Client, word string, revoked bool) (core.KeyID, error) {
 	keys, err := s.Keys(ctx)
 	if err != nil {
 		return "", err
 	}
-	var found []core.KeyID
+	var found, ended []core.KeyID
+	var names []string
 	for _, k := range keys.Items {
 		if string(k.ID) == word {
 			return k.ID, nil
 		}
-		if k.Name == word && !k.Revoked {
+		names = append(names, k.Name, string(k.ID))
+		switch {
+		case k.Name == word && k.Revoked:
+			ended = append(ended, k.ID)
+		case k.Name == word:
 			found = append(found, k.ID)
 		}
 	}
-	switch len(found) {
-	case 0:
-		return core.KeyID(word), nil // the server says that there is none
-	case 1:
+	if len(found) == 0 && revoked {
+		found = ended
+	}
+	switch {
+	case len(found) == 1:
 		return found[0], nil
+	case len(found) > 1:
+	case strings.HasPrefix(word, "hw_"): // not shown again: it may be a secret
+		return "", wrongUsage("a key goes by its id or its name, never by its text", "headway key list shows them")
+	case len(ended) > 0:
+		return "", &core.Error{Kind: core.NotFound, Msg: fmt.Sprintf("the key %q (%s) is revoked", word, joined(ended)), Hint: "headway key create makes another one"}
+	case revoked:
+		return core.KeyID(word), nil // old calls may have it
+	default:
+		return "", noSuch("key", word, "headway key list", names)
 	}
 	return "", wrongUsage(fmt.Sprintf("%d keys are called %q", len(found), word), "name one of them by its id: "+strings.ReplaceAll(joined(found), ",", ", "))
 }
@@ -268,7 +298,7 @@ func setKey(ctx context.Context, c *cli.Context, s *control.Client, args []strin
 	if len(fields) == 0 {
 		return wrongUsage("nothing to change is named", "headway key set --help lists what can be changed")
 	}
-	id, err := keyID(ctx, s, args[0])
+	id, err := keyID(ctx, s, args[0], false)
 	if err != nil {
 		return err
 	}
@@ -285,7 +315,7 @@ func setKey(ctx context.Context, c *cli.Context, s *control.Client, args []strin
 }
 
 func revokeKey(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
-	id, err := keyID(ctx, s, args[0])
+	id, err := keyID(ctx, s, args[0], false)
 	if err != nil {
 		return err
 	}

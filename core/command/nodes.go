@@ -126,7 +126,7 @@ func modelServers(list []core.NodeUpstream) string {
 func revokeNode(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
 	n, err := s.RevokeNode(ctx, args[0])
 	if err != nil {
-		return err
+		return namedNode(ctx, s, args[0], err)
 	}
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, n)

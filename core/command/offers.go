@@ -90,7 +90,7 @@ func changeOffer(do func(*control.Client, context.Context, string) (control.Offe
 	return func(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
 		o, err := do(s, ctx, args[0])
 		if err != nil {
-			return err
+			return namedOffer(ctx, s, args[0], err)
 		}
 		if c.Bool("json") {
 			return printJSON(c.App.Writer, o)
@@ -129,6 +129,7 @@ func testOffers(c *cli.Context) error {
 		}
 		r, err := s.TestOffer(c.Context, id)
 		if err != nil {
+			err = namedOffer(c.Context, s, id, err)
 			if isKind(err, core.Unavailable) || isKind(err, core.Canceled) || len(ids) == 1 {
 				return err
 			}

@@ -49,7 +49,7 @@ func listRequests(ctx context.Context, c *cli.Context, s *control.Client, _ []st
 		}
 	}
 	if key := c.String("key"); key != "" {
-		id, err := keyID(ctx, s, key)
+		id, err := keyID(ctx, s, key, true)
 		if err != nil {
 			return err
 		}
@@ -58,6 +58,14 @@ func listRequests(ctx context.Context, c *cli.Context, s *control.Client, _ []st
 	list, err := gathered(ctx, most, query, s.Calls)
 	if err != nil {
 		return err
+	}
+	if len(list.Items) == 0 {
+		if err := strangers(ctx, c, s); err != nil {
+			return err
+		}
+	}
+	if list.Next != "" {
+		fmt.Fprintf(c.App.ErrWriter, "headway: note: there are more: --limit shows more of them, --next %s goes on\n", list.Next)
 	}
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, list)
@@ -85,9 +93,6 @@ func listRequests(ctx context.Context, c *cli.Context, s *control.Client, _ []st
 		t.add(cells...)
 	}
 	t.write(c.App.Writer)
-	if list.Next != "" {
-		fmt.Fprintf(c.App.ErrWriter, "there are more: --limit shows more of them, --next %s goes on\n", list.Next)
-	}
 	return nil
 }
 

@@ -78,7 +78,7 @@ func TestScriptScores(t *testing.T) {
 		t.Errorf("the decision is %s", raw)
 	}
 	code, out, errs := headway(bin, t.TempDir(), nil, "trace", id, "--data", data)
-	for _, says := range []string{"the script's own scores", " 7.25 ", " [2, ", "left_out"} {
+	for _, says := range []string{"the script's own scores", " 7.25 ", " TIER  ", "left_out"} {
 		if code != 0 || !strings.Contains(out, says) {
 			t.Errorf("headway trace does not say %q: exit code %d\n%s%s", says, code, out, errs)
 		}

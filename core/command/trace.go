@@ -278,7 +278,11 @@ func traceDecision(w io.Writer, d *core.Decision) {
 	if scripted {
 		fmt.Fprintln(w, "  the script's own scores: lower tiers first, then lower scores")
 	}
-	t := table{head: []string{"  #", "OFFER", ">SCORE", ">CHARGE", ">WAIT", ">BASE", ">PREFILL", ">OUTPUT", ">QUEUE", ">TTFT", ">FRESH", ">CACHED", ">EXPECTED OUT", "REFUSED"}}
+	head := []string{"  #", "OFFER", ">SCORE"}
+	if scripted {
+		head = []string{"  #", "OFFER", ">TIER", ">SCORE"}
+	}
+	t := table{head: append(head, ">CHARGE", ">WAIT", ">BASE", ">PREFILL", ">OUTPUT", ">QUEUE", ">TTFT", ">FRESH", ">CACHED", ">EXPECTED OUT", "REFUSED")}
 	for i, o := range d.Offers {
 		place := strconv.Itoa(i + 1)
 		if o.Refused != "" {
@@ -289,12 +293,18 @@ func traceDecision(w io.Writer, d *core.Decision) {
 		case o.Score.OK:
 			score = "$" + strconv.FormatFloat(o.Score.V, 'g', 6, 64)
 		case o.ScriptScore.OK:
-			if score = strconv.FormatFloat(o.ScriptScore.V, 'g', 6, 64); o.Tier.V != 0 {
-				score = fmt.Sprintf("[%d, %s]", o.Tier.V, score)
-			}
+			score = strconv.FormatFloat(o.ScriptScore.V, 'g', 6, 64)
 		}
-		t.add("  "+place, string(o.Offer), score, dollars(o.Charge), ms(o.PredictedWait), ms(o.Terms.Base), ms(o.Terms.Prefill), ms(o.Terms.Output), ms(o.Terms.Queue),
-			ms(o.TTFT), number(o.Fresh), number(o.Cached), number(o.Output), string(o.Refused))
+		cells := []string{"  " + place, string(o.Offer)}
+		if scripted {
+			tier := absent // of what the script did not rank
+			if o.ScriptScore.OK {
+				tier = strconv.Itoa(int(o.Tier.V))
+			}
+			cells = append(cells, tier)
+		}
+		t.add(append(cells, score, dollars(o.Charge), ms(o.PredictedWait), ms(o.Terms.Base), ms(o.Terms.Prefill), ms(o.Terms.Output), ms(o.Terms.Queue),
+			ms(o.TTFT), number(o.Fresh), number(o.Cached), number(o.Output), string(o.Refused))...)
 	}
 	t.write(w)
 }

@@ -181,6 +181,11 @@ func speedCommand() *cli.Command {
 				if err := narrow(ctx, s, &v, core.ProviderID(c.String("provider")), core.Model(c.String("model")), c.String("measure")); err != nil {
 					return err
 				}
+				if len(v.Items)+len(v.Errors)+len(v.Estimates) == 0 {
+					if err := strangers(ctx, c, s); err != nil {
+						return err
+					}
+				}
 			}
 			if c.Bool("json") {
 				return printJSON(c.App.Writer, v)
@@ -188,7 +193,9 @@ func speedCommand() *cli.Command {
 			w := c.App.Writer
 			fmt.Fprintf(w, "window %s to %s, UTC; basis today: jobs since then\n", v.Window.From, v.Window.To)
 			measures := measureTable(v.Items)
+			those := ""
 			if filtered {
+				those = " of these"
 				measures.empty = "no measure matches"
 			}
 			measures.write(w)
@@ -196,13 +203,13 @@ func speedCommand() *cli.Command {
 				return nil
 			}
 			fmt.Fprintln(w, "\nprediction error")
-			t := table{head: []string{"OFFER", ">JOBS", ">MEDIAN", ">P90"}, empty: "no call had a complete prediction yet"}
+			t := table{head: []string{"OFFER", ">JOBS", ">MEDIAN", ">P90"}, empty: "no call" + those + " had a complete prediction yet"}
 			for _, e := range v.Errors {
 				t.add(string(e.Offer), count(e.Jobs), percent(e.Median), percent(e.P90))
 			}
 			t.write(w)
 			fmt.Fprintln(w, "\nestimate error")
-			t = table{head: []string{"OFFER", "ESTIMATE", ">JOBS", ">MEDIAN", ">P90"}, empty: "no call has settled with a provider's own count yet"}
+			t = table{head: []string{"OFFER", "ESTIMATE", ">JOBS", ">MEDIAN", ">P90"}, empty: "no call" + those + " has settled with a provider's own count yet"}
 			for _, e := range v.Estimates {
 				t.add(string(e.Offer), e.Of, count(e.Jobs), percent(e.Median), percent(e.P90))
 			}

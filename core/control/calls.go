@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"headway/core"
@@ -56,6 +58,31 @@ func (d *Desk) newest(ctx context.Context, s span, take func(*core.Receipt) bool
 	return ctx.Err()
 }
 
+// checkFilters refuses an outcome or a kind that no call can have: a list without
+// calls would be read as that there were none.
+func checkFilters(q url.Values) error {
+	for _, f := range [...]struct{ name, words string }{
+		{"outcome", words(core.Settled, core.Failed, core.Truncated, core.TimedOut, core.ClientGone, core.ClientStalled, core.Lost)},
+		{"kind", words(core.KindJob, core.KindProbe, core.KindBench, core.KindTest)},
+	} {
+		if is := q.Get(f.name); is != "" && !slices.Contains(strings.Split(f.words, ", "), is) {
+			err := core.Field(f.name, "%s is no %s of a call", quoted(is), f.name)
+			err.Hint = "it is one of " + f.words
+			return err
+		}
+	}
+	return nil
+}
+
+// words are joined by commas.
+func words[T ~string](list ...T) string {
+	texts := make([]string, len(list))
+	for i, w := range list {
+		texts[i] = string(w)
+	}
+	return strings.Join(texts, ", ")
+}
+
 // listCalls gives receipts without their decisions, which are long.
 func (d *Desk) listCalls(r *http.Request) (any, error) {
 	n, err := limit(r)
@@ -65,6 +92,9 @@ func (d *Desk) listCalls(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	span, err := d.spanOf(q)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkFilters(q); err != nil {
 		return nil, err
 	}
 	wanted := func(c *core.Receipt) bool {

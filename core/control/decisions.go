@@ -53,6 +53,9 @@ func (d *Desk) listDecisions(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkFilters(q); err != nil {
+		return nil, err
+	}
 	outcome := core.Outcome(q.Get("outcome"))
 	list := Decisions{List: List[Decided]{Items: []Decided{}}, ScriptHeaders: d.Gateway.Setup().Settings.Routing.ScriptHeaders,
 		Since: core.Opt[time.Time]{V: span.from, OK: !span.from.IsZero()}, Until: core.Opt[time.Time]{V: span.to, OK: !span.to.IsZero()}}
