@@ -340,7 +340,7 @@ func TestStopSigns(t *testing.T) {
 	mustClose(t, s)
 
 	// Calls that are lost with this process are sealed by the next.
-	s, sealer = mustOpenSealed(t, dir, options(t))
+	s, _ = mustOpenSealed(t, dir, options(t))
 	r := receiptAt(100)
 	if err := s.Open(intent(r)); err != nil {
 		t.Fatal(whole(err))
