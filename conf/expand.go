@@ -63,10 +63,23 @@ func lookUp(inner, dir string, env func(string) (string, bool)) (string, *expans
 	case hasFallback && text == "": // as in a shell: unset or empty
 		return fallback, nil
 	case !set:
-		return "", &expansion{reason: "the environment variable " + name + " is not set", unset: true,
-			hint: "set it, or write ${" + name + ":-default}"}
+		hint := "set it, or write ${" + name + ":-default}"
+		if forSecret(name) {
+			hint = "set it where headway runs, or write ${file:PATH} of a file that holds it"
+		}
+		return "", &expansion{reason: "the environment variable " + name + " is not set", unset: true, hint: hint}
 	}
 	return text, nil
+}
+
+// forSecret tells by its name whether a variable is for a secret, which has no default.
+func forSecret(name string) bool {
+	for _, word := range [...]string{"KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"} {
+		if strings.Contains(strings.ToUpper(name), word) {
+			return true
+		}
+	}
+	return false
 }
 
 func readSecret(path, dir string) (string, *expansion) {

@@ -125,7 +125,7 @@ func readRecord[T any](b *binder, at place, to *T, fields []field[T]) bool {
 		under := place{node, at.path}.named(name.Value)
 		here := place{name, under.path}
 		if first, twice := seen[name.Value]; twice {
-			ok = b.fail(here, "", "stands twice in one mapping%s", onLine(first))
+			ok = b.fail(here, "merge the two into one, or take one away", "stands twice in one mapping%s", onLine(first))
 			continue
 		}
 		seen[name.Value] = name
