@@ -106,7 +106,8 @@ func checkCommand(p Program) *cli.Command {
 	return &cli.Command{
 		Name: "check", Usage: "check a configuration file", UsageText: "headway check [FILE] [--show]",
 		Description: "Reads the file as serve does and names everything that is wrong with it, a strategy that is not there too. With\n" +
-			"--show it prints the file as it was understood, its secrets masked. FILE is ./headway.yaml where it is left out.\n\nExample:\n   headway check headway.yaml",
+			"--show it prints the file as it was understood, its secrets masked. FILE is ./headway.yaml where it is left out. A node's\n" +
+			"file, known by its upstreams, is read as headway node does.\n\nExample:\n   headway check headway.yaml",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "show", Usage: "print the resolved file, secrets masked"},
 			jsonFlag(),
@@ -115,6 +116,9 @@ func checkCommand(p Program) *cli.Command {
 			path, err := oneFile(c)
 			if err != nil {
 				return err
+			}
+			if isNodeFile(path) {
+				return checkNode(c, path)
 			}
 			file, err := load(path)
 			if err == nil {
@@ -143,6 +147,40 @@ func checkCommand(p Program) *cli.Command {
 			return nil
 		},
 	}
+}
+
+// isNodeFile tells whether a file is one of headway node: it names model servers,
+// and no providers.
+func isNodeFile(path string) bool {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	has := func(key string) bool { return strings.Contains("\n"+string(text), "\n"+key+":") }
+	return has("upstreams") && !has("providers")
+}
+
+// checkNode is check for the file of a node.
+func checkNode(c *cli.Context, path string) error {
+	if c.Bool("show") {
+		return wrongUsage("--show is for the file of headway serve, and "+path+" is a node's", "leave it out")
+	}
+	node, err := conf.LoadNode(path, os.LookupEnv)
+	if c.Bool("json") {
+		seen := &conf.File{}
+		if node != nil {
+			seen.Notes = node.Notes
+		}
+		return errors.Join(printJSON(c.App.Writer, checked(path, seen, err)), err)
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range node.Notes {
+		fmt.Fprintf(c.App.ErrWriter, "headway: note: %s\n", n)
+	}
+	fmt.Fprintf(c.App.Writer, "%s is good, as the file of a node: %s\n", path, several(len(node.Upstreams), "model server"))
+	return nil
 }
 
 // checkScripts holds the strategies that a file names against its folder of

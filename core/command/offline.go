@@ -23,15 +23,20 @@ import (
 
 func rankCommand() *cli.Command {
 	return &cli.Command{
-		Name: "rank", Usage: "rank an auction that is written down", UsageText: "headway rank -f AUCTION.json [--json]",
-		Description: "Takes a file like the one below; needs no server. - reads standard input. Prices are in USD per million tokens; a\n" +
+		Name: "rank", Usage: "rank an auction that is written down", UsageText: "headway rank -f AUCTION.json [--json] | --sample",
+		Description: "Takes a file like the one below; needs no server. - reads standard input; --sample prints one to start from. Prices are in USD per million tokens; a\n" +
 			"measure that is left out is not known. An offer may have provider, cache_read_usd_per_mtok, own_output_jobs,\n" +
 			"own_output_tps, ttft_ms, queue_wait_ms, fresh_input_tokens and cached_input_tokens too, and the job\n" +
 			"cached_input_tokens and max_output_tokens.\n\n" + auction + "\n\n" +
 			"Example:\n   headway rank -f auction.json --json",
-		Flags: []cli.Flag{&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "the auction's `FILE`"}, jsonFlag()},
+		Flags: []cli.Flag{&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "the auction's `FILE`"},
+			&cli.BoolFlag{Name: "sample", Usage: "print a sample auction"}, jsonFlag()},
 		Action: func(c *cli.Context) error {
 			if _, err := arguments(c); err != nil {
+				return err
+			}
+			if c.Bool("sample") {
+				_, err := fmt.Fprintln(c.App.Writer, auction)
 				return err
 			}
 			in, err := input(c)
