@@ -38,6 +38,7 @@ type gate struct {
 	server *server.Server  // set before ready is closed, as the next two
 	system *server.Account // where the server tells of connections
 	events *nats.Conn      // hears of them
+	own    *nats.Conn      // the bus's
 
 	mu       sync.Mutex
 	stopped  bool
@@ -45,14 +46,26 @@ type gate struct {
 	entering map[uint64]bool    // connections that are being checked; true: ended meanwhile
 	last     uint64             // the newest session's number
 	kicks    uint64             // how often Disconnect was called
-	queue    []notice           // what is to be told, in order
+	ousted   map[core.NodeID]ousted
+	queue    []notice // what is to be told, in order
 	wake     chan struct{}
 }
 
 type session struct {
 	node   core.NodeID
 	number uint64
+	ousted bool // a newer one of the node comes: its connection is being closed
 }
+
+// ousted is how often a connection of a node was closed for a newer one.
+type ousted struct {
+	said  time.Time // when the log was told last
+	since int       // how often since
+}
+
+// oustedWhile is how often at most the log is told of it for one node: two machines that
+// have one credential throw each other out again and again.
+const oustedWhile = time.Minute
 
 // notice is one call of Joined or Left.
 type notice struct {
@@ -63,7 +76,7 @@ type notice struct {
 
 func newGate(o Options) *gate {
 	return &gate{Options: o, secret: rand.Text(), ready: make(chan struct{}), over: make(chan struct{}), limit: &limiter{clock: o.Clock},
-		sessions: map[uint64]session{}, entering: map[uint64]bool{}, wake: make(chan struct{}, 1)}
+		sessions: map[uint64]session{}, entering: map[uint64]bool{}, ousted: map[core.NodeID]ousted{}, wake: make(chan struct{}, 1)}
 }
 
 // Check is asked by the server for each connection, on a goroutine of that
@@ -150,31 +163,95 @@ func (g *gate) checkNode(c server.ClientAuthentication) (<-chan struct{}, error)
 			return nil, core.Errorf(core.Internal, "%q is no name of a node", short(string(node)))
 		}
 		c.RegisterUser(&server.User{Username: string(node), Permissions: permissions(node)})
-		if told, err := g.enter(c.GetID(), node, kicks); told != nil || err != nil {
-			return told, err
+		for {
+			older, told, err := g.enter(c.GetID(), node, kicks)
+			if len(older) > 0 {
+				g.oust(node, older, address(c))
+				continue
+			}
+			if told != nil || err != nil {
+				return told, err
+			}
+			break
 		}
 	}
 }
 
-// enter makes a connection a session. nil, nil: a node was disconnected since kicks,
-// perhaps this one, so that its key may be void.
-func (g *gate) enter(cid uint64, node core.NodeID, kicks uint64) (<-chan struct{}, error) {
+// address is where a connection comes from, for the log.
+func address(c server.ClientAuthentication) string {
+	if a := c.RemoteAddress(); a != nil {
+		return a.String()
+	}
+	return ""
+}
+
+// enter makes a connection a session. older are connections of the node that must be
+// closed first. Nothing of all: a node was disconnected since kicks, perhaps this one,
+// so that its key may be void.
+func (g *gate) enter(cid uint64, node core.NodeID, kicks uint64) (older []uint64, told chan struct{}, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if !g.stopped && !g.entering[cid] && kicks == g.kicks {
+		for other, s := range g.sessions {
+			if s.node == node && !s.ousted {
+				s.ousted = true
+				g.sessions[other] = s
+				older = append(older, other)
+			}
+		}
+		if len(older) > 0 {
+			return older, nil, nil
+		}
+	}
 	switch {
 	case g.stopped:
-		return nil, errClosing()
+		return nil, nil, errClosing()
 	case g.entering[cid]:
-		return nil, core.Errorf(core.Unavailable, "node %s went away while it was admitted", node)
+		return nil, nil, core.Errorf(core.Unavailable, "node %s went away while it was admitted", node)
 	case kicks != g.kicks:
-		return nil, nil
+		return nil, nil, nil
 	}
 	g.last++
-	s := session{node, g.last}
+	s := session{node: node, number: g.last}
 	g.sessions[cid] = s
-	told := make(chan struct{})
+	told = make(chan struct{})
 	g.tell(notice{session: s, told: told})
-	return told, nil
+	return nil, told, nil
+}
+
+// oust closes connections of a node before a newer one becomes its session: what came
+// by them and by it would be taken for one machine's, and both would get every call.
+// Each is told why first (FLEET.md §1).
+func (g *gate) oust(node core.NodeID, older []uint64, from string) {
+	live := older[:0]
+	for _, cid := range older {
+		if g.server.GetClient(cid) != nil { // else it has ended, and only its end was not heard yet
+			live = append(live, cid)
+		}
+	}
+	if len(live) == 0 {
+		return
+	}
+	if err := g.own.Publish(jobPrefix+string(node)+oustedSubject, nil); err == nil {
+		_ = g.own.FlushTimeout(connectWithin)
+	}
+	for _, cid := range live {
+		_ = g.server.DisconnectClientByID(cid) // an error says that it has ended already
+	}
+	now := g.Clock()
+	g.mu.Lock()
+	o := g.ousted[node]
+	o.since++
+	let, times := o.said.IsZero() || now.Sub(o.said) >= oustedWhile, o.since
+	if let {
+		o = ousted{said: now}
+	}
+	g.ousted[node] = o
+	g.mu.Unlock()
+	if let {
+		g.Log.Warn("two connections with one node's credential: the older was closed", "node", node, "from", from, "times", times,
+			"hint", "where it goes on, somebody else has that node's folder: revoke it with `headway nodes revoke "+string(node)+"` and enrol it anew")
+	}
 }
 
 func errClosing() error { return core.Errorf(core.Unavailable, "the bus is closing") }

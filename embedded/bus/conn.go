@@ -16,6 +16,8 @@ const (
 	nodePrefix = "hw.v1.n." // from nodes; the next part is the node's name
 	jobPrefix  = "hw.v1.j." // to nodes
 	edgeInbox  = "hw.v1.e.r"
+
+	oustedSubject = ".ousted" // the last part of the subject that says that a newer connection came
 )
 
 // conn is one end of the bus: the edge's, or a node's.

@@ -153,6 +153,7 @@ func (s *Server) connect(ns *server.Server, g *gate) error {
 	if err != nil {
 		return err
 	}
+	g.own = own
 	c := &conn{nc: own, mayAnswer: repliesHome, rejected: g.rejected}
 	g.run()
 	s.bus.Store(c)
