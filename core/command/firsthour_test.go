@@ -153,7 +153,7 @@ func TestFirstHour(t *testing.T) {
 	}
 	for command, says := range map[string][]string{
 		part:         {"turtle", "demo-small", "output_tps", "own"},
-		"status":     {"a demo's history"},
+		"status":     {"the demo's history"},
 		"curl":       {`"delta":{`, "[DONE]"},
 		"requests":   {"demo-small", "hare", "settled"},
 		"trace last": {"call ", "whole call", "decision: strategy price-and-wait", "Model timings"},

@@ -437,7 +437,7 @@ func TestScriptsAreStrategies(t *testing.T) {
 	script("mine", good)
 	script("broken", "function score(")
 	scripted := file + "routing: {strategy: mine, scripts: ./scripts}\n"
-	r.refused("POST", "apply", r.fill(scripted), 400, `"mine" is no strategy`) // the folder is read at the start
+	r.refused("POST", "apply", r.fill(scripted), 400, "routing.scripts takes effect at a start") // the folder is read at the start
 	r.write(scripted)
 	r.restart()
 	k := r.must("POST", "keys", `{"name": "k", "strategy": "mine"}`)

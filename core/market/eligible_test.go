@@ -286,6 +286,10 @@ func TestNothingLeft(t *testing.T) {
 			q.Key.PriceCap.Input = core.Some[core.Rate](5)
 		}, core.NoOffer, "", "", `model "m": no offer is available: 2 over_price_cap`,
 			"none of them returns by itself: whoever runs this gateway sees each reason in its list of offers", time.Minute},
+		"of the key's owner": {func(q *market.Query, a, b *core.Offer, _ func(core.OfferID) *market.Entry) {
+			a.Provider.Owner, b.Provider.Owner, q.Key.Owner = "ann", "ann", "ann"
+		}, core.NoOffer, "", "", `model "m": no offer is available: 2 own_offer`,
+			"the key's owner is the owner of what serves the model, and such offers serve others; headway key set KEY --serve-own lets them serve this key too", time.Minute},
 		"out and full": {func(q *market.Query, a, b *core.Offer, e func(core.OfferID) *market.Entry) {
 			e("a/m").State.RetryAfter(start, 90*time.Second, breaker())
 			e("b/m").Account.Exhaust(start, core.Some(80*time.Second))
