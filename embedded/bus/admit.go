@@ -67,6 +67,9 @@ type ousted struct {
 // have one credential throw each other out again and again.
 const oustedWhile = time.Minute
 
+// oustedTime is how long a connection that was told so may take to end by itself.
+const oustedTime = 200 * time.Millisecond
+
 // notice is one call of Joined or Left.
 type notice struct {
 	session
@@ -185,6 +188,24 @@ func address(c server.ClientAuthentication) string {
 	return ""
 }
 
+// leaving waits a little for connections to end by themselves: what is written to one
+// that is closed at once may not be heard there.
+func (g *gate) leaving(cids []uint64) {
+	late := time.NewTimer(oustedTime)
+	defer late.Stop()
+	look := time.NewTicker(oustedTime / 20)
+	defer look.Stop()
+	for slices.ContainsFunc(cids, func(cid uint64) bool { return g.server.GetClient(cid) != nil }) {
+		select {
+		case <-look.C:
+		case <-late.C:
+			return
+		case <-g.over:
+			return
+		}
+	}
+}
+
 // enter makes a connection a session. older are connections of the node that must be
 // closed first. Nothing of all: a node was disconnected since kicks, perhaps this one,
 // so that its key may be void.
@@ -234,6 +255,7 @@ func (g *gate) oust(node core.NodeID, older []uint64, from string) {
 	}
 	if err := g.own.Publish(jobPrefix+string(node)+oustedSubject, nil); err == nil {
 		_ = g.own.FlushTimeout(connectWithin)
+		g.leaving(live)
 	}
 	for _, cid := range live {
 		_ = g.server.DisconnectClientByID(cid) // an error says that it has ended already
