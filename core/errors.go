@@ -69,6 +69,14 @@ type Error struct {
 // own: none is configured, and a cloud's usual places give none.
 const NoCredential = "no_credential"
 
+// VersionHeader is on a Headway's lists of models and on its errors, so that nobody
+// takes it for a model server. Its value is the protocol's version, 1.
+const VersionHeader = "X-Headway-Version"
+
+// HopsHeader names the Headways that a call has come through, each by the random id of
+// its process, so that one that comes back is refused (Code "loop").
+const HopsHeader = "X-Headway-Hops"
+
 // Errorf makes an Error of a kind.
 func Errorf(k Kind, format string, args ...any) *Error {
 	return &Error{Kind: k, Msg: fmt.Sprintf(format, args...)}

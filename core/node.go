@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,13 +16,16 @@ type NodeReport struct {
 // NodeUpstream is one model server of a node. The provider that it becomes is
 // named NODE where Name is "", else NODE.NAME.
 type NodeUpstream struct {
-	Name   string      `json:"name,omitempty"`
-	Format Format      `json:"format"`           // llamacpp, ollama or openai
-	Server string      `json:"server,omitempty"` // what it says it is, such as "llama.cpp b10488"
-	Slots  int64       `json:"slots"`            // calls that it works on at once
-	Queue  int64       `json:"queue"`            // calls that may wait for one
-	Down   bool        `json:"down,omitempty"`   // it does not answer now
-	Models []NodeModel `json:"models"`
+	Name   string `json:"name,omitempty"`
+	Format Format `json:"format"`           // llamacpp, ollama or openai
+	Server string `json:"server,omitempty"` // what it says it is, such as "llama.cpp b10488"
+	Slots  int64  `json:"slots"`            // calls that it works on at once
+	Queue  int64  `json:"queue"`            // calls that may wait for one
+	Down   bool   `json:"down,omitempty"`   // it does not answer now
+	// Credential is an opaque text that is another one whenever the node's credential for
+	// the server may be another; "": it has none.
+	Credential string      `json:"credential,omitempty"`
+	Models     []NodeModel `json:"models"`
 }
 
 // NodeModel is one model that a node's server has.
@@ -106,7 +110,13 @@ func DispatchOf(ctx context.Context) *Dispatch {
 type NodeError struct {
 	Word       string
 	RetryAfter Opt[time.Duration] // of NodeBusy
+	Unsent     bool               // nothing of the call was sent: it says nothing of the node
+	told       atomic.Bool
 }
+
+// First tells, once, that nobody has asked before. All calls that a node's session had
+// when it was lost fail by one NodeError: it was one failure.
+func (e *NodeError) First() bool { return e.told.CompareAndSwap(false, true) }
 
 // The words of a NodeError.
 const (

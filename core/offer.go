@@ -59,6 +59,8 @@ type Provider struct {
 	// and APIKey credentials are looked for in the usual places.
 	AccessKeyID             string
 	SecretKey, SessionToken Secret
+	// NodeCredential changes with the credential that the node has for the server.
+	NodeCredential string
 	// AllowPrivate lets the address be private or loopback. The configuration
 	// file implies it; link-local and metadata addresses are never dialled.
 	AllowPrivate bool
@@ -83,8 +85,8 @@ type Offer struct {
 
 // OfferLimits are what one call may hold there.
 type OfferLimits struct {
-	Context   Opt[int64] // input and output tokens together
-	MaxOutput Opt[int64]
+	Context   Opt[int64] `json:"context_tokens,omitzero"` // input and output tokens together
+	MaxOutput Opt[int64] `json:"max_output_tokens,omitzero"`
 }
 
 // OfferCache is what the operator knows of the provider's prompt cache; absent: what

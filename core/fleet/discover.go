@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,13 +56,15 @@ type modelServer struct {
 	http  http.RoundTripper
 	line  slots
 	// others is how many slots the server says are taken by somebody else.
-	others atomic.Int64
-	wake   chan struct{} // of one: poll now
-	said   string        // why it does not answer, as it was logged last; watch's alone
+	others  atomic.Int64
+	wake    chan struct{} // of one: poll now
+	said    string        // why it does not answer, as it was logged last; watch's alone
+	leftOut string        // which of its models are not offered, as it was logged last; watch's alone
 
 	mu    sync.Mutex // guards what follows
 	known facts
-	slow  int // polls in a row that got no answer in time
+	key   string // changes with the credential: another one at each start; "": there is none
+	slow  int    // polls in a row that got no answer in time
 }
 
 // facts are what a model server was found to be.
@@ -80,9 +83,12 @@ func newModelServer(u Upstream, p *NodeParts) (*modelServer, error) {
 		log: p.Log.With("upstream", cmp.Or(u.Name, u.URL)), known: facts{format: u.Format, down: true}}
 	root, err := url.Parse(strings.TrimRight(u.URL, "/"))
 	if err != nil || root.Scheme != "http" && root.Scheme != "https" || root.Host == "" || root.User != nil || root.RawQuery != "" || root.Fragment != "" {
-		return nil, &core.Error{Kind: core.Invalid, Msg: "upstream: not the address of a model server", Hint: "write it as http://127.0.0.1:8080"}
+		return nil, &core.Error{Kind: core.Invalid, Msg: "upstream: not the address of a model server", Hint: "write it as http://127.0.0.1:11434 (Ollama's usual port)"}
 	}
 	m.root = root
+	if !u.APIKey.Empty() {
+		m.key = rand.Text()
+	}
 	if u.Fixed {
 		m.known.models = m.offers(nil)
 	}
@@ -99,7 +105,7 @@ func (m *modelServer) report(most, room int) (core.NodeUpstream, bool) {
 	if k.format == "" {
 		return core.NodeUpstream{}, false
 	}
-	u := core.NodeUpstream{Name: m.Name, Format: k.format, Server: k.server, Slots: m.slots(k), Queue: m.queue(), Down: k.down, Models: []core.NodeModel{}}
+	u := core.NodeUpstream{Name: m.Name, Format: k.format, Server: k.server, Slots: m.slots(k), Queue: m.queue(), Down: k.down, Credential: m.key, Models: []core.NodeModel{}}
 	for _, model := range k.models {
 		b, err := json.Marshal(model)
 		if room -= len(b) + 1; err != nil || room < 0 || len(u.Models) == most {
@@ -189,6 +195,9 @@ func (m *modelServer) poll(ctx context.Context) (changed bool) {
 	if err != nil {
 		m.others.Store(0)
 		k = was
+		if errors.Is(err, errHeadway) && !m.Fixed {
+			k.models = nil
+		}
 		m.mu.Lock()
 		m.slow++
 		slow := m.slow
@@ -203,6 +212,7 @@ func (m *modelServer) poll(ctx context.Context) (changed bool) {
 		m.slow = 0
 		m.mu.Unlock()
 		k.down = false
+		m.tellLeftOut(ask.found)
 	}
 	if !k.down && was.down {
 		m.said = ""
@@ -222,7 +232,7 @@ func pollWord(err error) string {
 		return ""
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
-	case errors.Is(err, errSays), errors.Is(err, errRefuses), errors.Is(err, errLoading):
+	case errors.Is(err, errSays), errors.Is(err, errRefuses), errors.Is(err, errLoading), errors.Is(err, errHeadway):
 		return err.Error()
 	}
 	return brokenWord(err)
@@ -230,13 +240,15 @@ func pollWord(err error) string {
 
 var (
 	errRefuses = errors.New("the server refuses the API key")
+	errHeadway = errors.New("this is a Headway, not a model server: name the address of the model server itself, such as http://127.0.0.1:11434")
 	errLoading = errors.New("the server says that it is not ready")
 )
 
 // asking is one poll.
 type asking struct {
-	m   *modelServer
-	ctx context.Context
+	m     *modelServer
+	ctx   context.Context
+	found []foundModel // what the server listed
 }
 
 // get asks for a path, which must be answered with JSON in time; false: it is
@@ -263,6 +275,9 @@ func (a *asking) fetch(path string, into any) (status int, header http.Header, e
 		return 0, nil, errors.Join(err, ctx.Err())
 	}
 	defer resp.Body.Close()
+	if resp.Header.Get(core.VersionHeader) != "" { // its calls would come back to it
+		return resp.StatusCode, nil, errHeadway
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, askedBytes+1))
 	switch {
 	case err != nil:
@@ -307,7 +322,7 @@ func (a *asking) all(k *facts) error {
 	if err != nil {
 		return err
 	}
-	k.models = a.m.offers(found)
+	k.models, a.found = a.m.offers(found), found
 	return nil
 }
 
@@ -590,6 +605,58 @@ func nameable(s string) bool {
 	return s != "" && len(s) <= longestName && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
+// autoModel is the name by which clients ask for the edge's choice among all.
+const autoModel = "auto"
+
+// whyNot says why a model of that name cannot be offered; "": it can.
+func whyNot(name string) string {
+	switch {
+	case name == "":
+		return "it has no name"
+	case len(name) > longestName:
+		return fmt.Sprintf("its name is longer than %d bytes", longestName)
+	case !nameable(name):
+		return "its name has characters that cannot be shown"
+	case strings.ContainsFunc(name, unicode.IsSpace):
+		return "its name has a space in it"
+	case strings.Trim(name, ".") == "":
+		return "its name is made of dots alone"
+	case name == autoModel:
+		return "clients mean the choice among all models by that name"
+	}
+	return ""
+}
+
+// tellLeftOut logs how many of the models that the server lists are not offered, and why
+// the first is not, once for each change.
+func (m *modelServer) tellLeftOut(all []foundModel) {
+	names := map[string]bool{}
+	left, first := 0, ""
+	for _, f := range all {
+		if why := whyNot(f.name); why != "" {
+			if left++; first == "" {
+				first = why
+			}
+			continue
+		}
+		names[f.name] = true
+	}
+	if n := len(names) - mostModels; n > 0 {
+		left += n
+		first = cmp.Or(first, fmt.Sprintf("there are more than %d", mostModels))
+	}
+	text := ""
+	if left > 0 {
+		text = fmt.Sprint(left, first)
+	}
+	if text == m.leftOut {
+		return
+	}
+	if m.leftOut = text; left > 0 {
+		m.log.Warn("models that the server lists are not offered", "models", left, "reason", first, "listed", len(all))
+	}
+}
+
 // offers are the models that the server has, with what its configuration adds.
 func (m *modelServer) offers(all []foundModel) (out []core.NodeModel) {
 	seen := map[core.Model]bool{}
@@ -610,7 +677,7 @@ func (m *modelServer) offers(all []foundModel) (out []core.NodeModel) {
 	}
 	slices.SortStableFunc(all, func(a, b foundModel) int { return cmp.Compare(a.name, b.name) })
 	for _, f := range all {
-		if !nameable(f.name) {
+		if whyNot(f.name) != "" {
 			continue
 		}
 		for _, o := range m.configured(&f) {
@@ -647,7 +714,7 @@ func (m *modelServer) configured(f *foundModel) (ours []core.NodeModel) {
 	}
 	usual.Model, usual.Aliases = core.Model(f.name), nil
 	for _, a := range f.aliases {
-		if nameable(a) && a != f.name && len(usual.Aliases) < mostAliases && !slices.Contains(usual.Aliases, core.Model(a)) {
+		if whyNot(a) == "" && a != f.name && len(usual.Aliases) < mostAliases && !slices.Contains(usual.Aliases, core.Model(a)) {
 			usual.Aliases = append(usual.Aliases, core.Model(a))
 		}
 	}

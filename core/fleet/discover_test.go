@@ -421,3 +421,101 @@ func TestUpstreamAddresses(t *testing.T) {
 		t.Errorf("%v, %v", m, err)
 	}
 }
+
+// TestDiscoverHeadway: a Headway is not taken for a model server, also where it wants a
+// key, and has no models.
+func TestDiscoverHeadway(t *testing.T) {
+	for _, format := range []core.Format{"", core.FormatOpenAI, core.FormatLlamaCpp} {
+		for _, status := range []int{200, 401} {
+			h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/v1/models" {
+					http.NotFound(w, r)
+					return
+				}
+				w.Header().Set(core.VersionHeader, "1")
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, `{"data":[{"id":"m"}]}`)
+			})
+			server := httptest.NewServer(h)
+			t.Cleanup(server.Close)
+			log := &logText{}
+			m, err := newModelServer(Upstream{URL: server.URL, Format: format}, &NodeParts{Clock: time.Now, Log: slog.New(slog.NewTextHandler(log, nil)), Transport: transport(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.poll(t.Context())
+			if u, _ := m.report(mostModels, 1<<20); len(u.Models) != 0 || format != "" && !u.Down {
+				t.Errorf("%q %d: %+v", format, status, u)
+			}
+			if !strings.Contains(log.String(), "this is a Headway, not a model server") {
+				t.Errorf("%q %d: the log says %s", format, status, log)
+			}
+		}
+	}
+}
+
+// TestModelsLeftOut: what cannot be offered is told once for each change.
+func TestModelsLeftOut(t *testing.T) {
+	var list atomic.Pointer[string]
+	set := func(names ...string) {
+		var all []map[string]string
+		for _, n := range names {
+			all = append(all, map[string]string{"id": n})
+		}
+		text, _ := json.Marshal(map[string]any{"data": all})
+		s := string(text)
+		list.Store(&s)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/models" {
+			_, _ = io.WriteString(w, *list.Load())
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(server.Close)
+	log := &logText{}
+	m, err := newModelServer(Upstream{URL: server.URL}, &NodeParts{Clock: time.Now, Log: slog.New(slog.NewTextHandler(log, nil)), Transport: transport(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set("ok", "auto", " x", "x ", "a b", "..", "a\x00", strings.Repeat("x", 257))
+	lines := func() int { return strings.Count(log.String(), "are not offered") }
+	for range 3 {
+		m.poll(t.Context())
+	}
+	if u, _ := m.report(mostModels, 1<<20); len(u.Models) != 1 || u.Models[0].Model != "ok" {
+		t.Errorf("%+v", u.Models)
+	}
+	if lines() != 1 || !strings.Contains(log.String(), "models=7") {
+		t.Error(log)
+	}
+	set("ok", "auto")
+	m.poll(t.Context())
+	set("ok")
+	m.poll(t.Context())
+	if lines() != 2 {
+		t.Error(log)
+	}
+	many := make([]string, mostModels+5)
+	for i := range many {
+		many[i] = fmt.Sprint("m", i)
+	}
+	set(many...)
+	m.poll(t.Context())
+	if lines() != 3 || !strings.Contains(log.String(), "models=5") {
+		t.Error(log)
+	}
+}
+
+// TestCredentialChanges: what the edge is told of the node's credential differs at each
+// start, says nothing of it, and is absent where there is none.
+func TestCredentialChanges(t *testing.T) {
+	text := func(key string) string {
+		u := Upstream{URL: "http://127.0.0.1:1", Format: core.FormatOpenAI, APIKey: core.NewSecret(key)}
+		return reported(t, unpolled(t, u)).Credential
+	}
+	if a, b := text("sk-secret"), text("sk-secret"); a == "" || a == b || strings.Contains(a, "secret") || text("") != "" {
+		t.Error(a, b, text(""))
+	}
+}

@@ -358,7 +358,10 @@ func (e *Edge) status(n *edgeNode) core.NodeStatus {
 	if n.report == nil {
 		return st
 	}
-	st.Version, st.Upstreams = n.report.Version, n.report.Upstreams
+	st.Version, st.Upstreams = n.report.Version, slices.Clone(n.report.Upstreams)
+	for i := range st.Upstreams {
+		st.Upstreams[i].Credential = "" // it says nothing to anybody
+	}
 	for _, u := range n.report.Upstreams {
 		for _, m := range u.Models {
 			st.Models = append(st.Models, m.Model)

@@ -3,6 +3,8 @@ package fleet
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -187,6 +189,56 @@ func TestCallOnNode(t *testing.T) {
 		if !strings.Contains(w.Body.String(), line+"\n") {
 			t.Errorf("/metrics has no %s", line)
 		}
+	}
+}
+
+// TestNodeLostOnce: a node that is lost with three calls under way has failed once, and
+// is called again when it is back.
+func TestNodeLostOnce(t *testing.T) {
+	r := newEdgeRig(t)
+	n := r.join("one", report(4, 4, "m"), func(j *scriptedJob) {
+		j.accept()
+		j.headers(200, 0, "Content-Type", "text/event-stream")
+		j.data([]byte(sseRole + sseText))
+	})
+	c := r.gateway()
+	var bodies []*http.Response
+	for range 3 {
+		resp, err := c.open(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		bodies = append(bodies, resp)
+	}
+	n.leave()
+	for _, resp := range bodies {
+		_, _ = io.ReadAll(resp.Body)
+		c.of(resp.Header)
+	}
+	r.join("one", report(4, 4, "m"), well(0))
+	if st := c.catalogue.Offer("one/m").Status(time.Now(), core.DefaultSettings().Breaker, core.Opt[float64]{}); st.State != "active" || st.CountedFailures != 1 {
+		t.Errorf("%+v", st)
+	}
+	if a := c.call(true); a.err != nil || a.status != 200 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestStoppingNode: a node that says that it stops gets no more calls, and nothing is
+// counted.
+func TestStoppingNode(t *testing.T) {
+	r := newEdgeRig(t)
+	n := r.join("one", report(4, 4, "m"), well(0))
+	text, _ := json.Marshal(beat{Jobs: []streamID{}, Stopping: true})
+	if err := n.link.Publish(subject(subjectBeat, "one"), text); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the line is not up", func() bool { return !r.edge.Line("one").Stand().Up })
+	_, err := r.post(t.Context(), "one", "{}")
+	var e *core.NodeError
+	if !errors.As(err, &e) || e.Word != core.NodeStopping || !e.Unsent {
+		t.Error(err)
 	}
 }
 

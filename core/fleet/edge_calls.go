@@ -122,7 +122,7 @@ func (e *Edge) judge(node core.NodeID, c *core.NodeCall) (keep, done bool) {
 	c.Timing = c.Timing.Sound()
 	c.Usage = soundUsage(c.Usage)
 	switch c.Outcome {
-	case core.Settled, core.Failed, core.Truncated, core.TimedOut, core.ClientGone, core.ClientStalled:
+	case core.Settled, core.Failed, core.Truncated, core.TimedOut, core.ClientGone, core.ClientStalled, core.Lost:
 	default:
 		c.Outcome = core.Failed
 	}

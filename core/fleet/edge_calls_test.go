@@ -137,6 +137,11 @@ func TestToldNonsense(t *testing.T) {
 	if want := (core.NodeTiming{FirstToken: core.Some(3.0)}); err != nil || len(list) != 1 || list[0].Outcome != core.Failed || list[0].Usage.Output.OK || list[0].Timing != want {
 		t.Errorf("%+v %v", list, err)
 	}
+	c.Outcome = core.Lost
+	n.tell(c)
+	if list, err := r.edge.Calls(id); err != nil || len(list) != 1 || list[0].Outcome != core.Lost {
+		t.Errorf("%+v %v", list, err)
+	}
 	for _, bad := range [][]byte{[]byte("{"), make([]byte, 1000)} {
 		_, _ = r.bus.send(n.link, subject(subjectCalls, "box"), "hw.v1.j.box.r", bad)
 	}

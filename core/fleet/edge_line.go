@@ -35,7 +35,7 @@ func providerID(node core.NodeID, upstream string) core.ProviderID {
 // Stand is how the line stands at this moment.
 func (u *server) Stand() core.Stand {
 	s := u.session.Load()
-	st := core.Stand{Up: s != nil && s.up.Load() && !u.down.Load()}
+	st := core.Stand{Up: s != nil && s.up.Load() && !s.stops.Load() && !u.down.Load()}
 	slots, taken := max(u.slots.Load(), 1), u.held.Load()+u.others.Load()
 	if taken >= slots {
 		st.Full, st.Ahead = true, float64(taken-slots+1)/float64(slots)

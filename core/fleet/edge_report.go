@@ -64,6 +64,8 @@ func checkUpstream(u *core.NodeUpstream) error {
 		return refusedReport("upstream %q: slots are 1 to %d", u.Name, reportSlots)
 	case u.Queue < 0 || u.Queue > reportSlots:
 		return refusedReport("upstream %q: its queue is 0 to %d", u.Name, reportSlots)
+	case !isName(u.Credential, true):
+		return refusedReport("upstream %q: credential: at most %d printable bytes", u.Name, reportName)
 	case !isName(u.Server, true):
 		return refusedReport("upstream %q: server: at most %d printable bytes", u.Name, reportName)
 	}
@@ -144,7 +146,7 @@ func offersOf(node core.NodeID, owner string, r *core.NodeReport) (providers []*
 		u := &r.Upstreams[i]
 		// Nothing dials this address: it is where the round trip begins.
 		p := &core.Provider{ID: providerID(node, u.Name), Format: u.Format, Dialect: dialectOf(u), BaseURL: "http://" + string(node),
-			Owner: owner, Node: node, AllowPrivate: true}
+			Owner: owner, Node: node, NodeCredential: u.Credential, AllowPrivate: true}
 		if u.Format == core.FormatOpenAI {
 			p.BaseURL += "/v1"
 		}

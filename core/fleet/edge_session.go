@@ -30,6 +30,7 @@ type edgeSession struct {
 	beats string        // and of beats
 	heard atomic.Bool   // a message came since the last look
 	up    atomic.Bool   // its hello was taken, and it has not ended
+	stops atomic.Bool   // it lets no more jobs in: it is stopping
 	gone  chan struct{} // closed once it has ended
 	fault atomic.Int64  // breaches of the protocol
 
@@ -289,6 +290,9 @@ func (s *edgeSession) onBeat(_, _ string, data []byte) {
 	if err := json.Unmarshal(data, &b); err != nil {
 		s.breach("a malformed beat")
 		return
+	}
+	if b.Stopping && !s.stops.Swap(true) {
+		s.edge.note(slog.LevelInfo, s.name, "a node is stopping: it gets no more calls")
 	}
 	e := s.edge
 	e.mu.RLock()

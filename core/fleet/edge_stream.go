@@ -93,9 +93,13 @@ func (u *server) RoundTrip(req *http.Request) (*http.Response, error) {
 		st.closeBody()
 		return nil, context.Cause(req.Context())
 	}
-	if st.session == nil {
+	switch {
+	case st.session == nil:
 		st.closeBody()
-		return nil, &core.NodeError{Word: core.NodeGone}
+		return nil, &core.NodeError{Word: core.NodeGone, Unsent: true}
+	case st.session.stops.Load():
+		st.closeBody()
+		return nil, &core.NodeError{Word: core.NodeStopping, Unsent: true}
 	}
 	u.held.Add(1)
 	if ok, full := st.session.add(st); !ok {
@@ -104,7 +108,7 @@ func (u *server) RoundTrip(req *http.Request) (*http.Response, error) {
 		if full {
 			return nil, &core.NodeError{Word: core.NodeBusy}
 		}
-		return nil, &core.NodeError{Word: core.NodeGone}
+		return nil, &core.NodeError{Word: core.NodeGone, Unsent: true}
 	}
 	resp, err := st.roundTrip()
 	if err != nil {
@@ -194,7 +198,7 @@ func (st *stream) send(buf *[]byte, msg []byte, k kind, most int) error {
 		st.closeBody()
 	}
 	if err := st.server.edge.Bus.Publish(st.session.jobs, msg); err != nil {
-		return &core.NodeError{Word: core.NodeGone}
+		return &core.NodeError{Word: core.NodeGone, Unsent: k == kindStart}
 	}
 	return nil
 }

@@ -51,6 +51,8 @@ const (
 	dialTime  = 15 * time.Second
 	leastWait = 100 * time.Millisecond // between two dials
 	mostWait  = time.Second
+	// oustedWait is the wait behind a session that a newer one has thrown out.
+	oustedWait = 2 * time.Second
 	// stopTime is how long jobs under way may go on once the node is to stop.
 	stopTime = 10 * time.Second
 )
@@ -146,8 +148,12 @@ func (n *Node) sessions(ctx context.Context) error {
 		case errors.As(err, &e) && e.Kind == core.Forbidden:
 			return err
 		case err == nil:
-			if newNodeSession(ctx, n, link).run(ctx) {
+			s := newNodeSession(ctx, n, link)
+			if s.run(ctx) {
 				wait, away = leastWait, false
+			}
+			if s.ousted.Load() { // whoever has the key too would be thrown out at once, and so on
+				wait = oustedWait
 			}
 		case ctx.Err() == nil && !away:
 			away = true

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -350,4 +352,24 @@ func vaultNames(t *testing.T, v core.Vault) (names []string) {
 		t.Fatal(err)
 	}
 	return names
+}
+
+// TestOustedNode: a node that a newer connection throws out says why, and does not come
+// back at once.
+func TestOustedNode(t *testing.T) {
+	log := &logText{}
+	r := newNodeRig(t, rigOf{parts: func(p *NodeParts) { p.Log = slog.New(slog.NewTextHandler(log, nil)) }})
+	until(t, "the first hello", func() bool { n, _, _ := r.counts(); return n > 0 })
+	before, _, _ := r.counts()
+	from := time.Now()
+	if err := r.bus.Publish(subject(subjectOusted, "den"), nil); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it comes again", func() bool { n, _, _ := r.counts(); return n > before })
+	if took := time.Since(from); took < oustedWait {
+		t.Error("it came back after", took)
+	}
+	if !strings.Contains(log.String(), "another connection has come with this node's key") {
+		t.Error(log)
+	}
 }

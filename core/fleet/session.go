@@ -20,6 +20,7 @@ var (
 	errReaped    = errors.New("the edge does not know the stream any more")
 	errSession   = errors.New("the session with the edge has ended")
 	errStopping  = errors.New("the node is stopping")
+	errOusted    = errors.New("another connection has come with this node's key: where it is not this machine's own, revoke the node on the edge")
 	errGap       = errors.New("a frame of the edge was lost, or none that fits")
 )
 
@@ -59,6 +60,8 @@ type nodeSession struct {
 	welcomed chan struct{} // closed once terms is set
 	heard    atomic.Int64  // ns since began: the last sign of life of the edge
 	stopping atomic.Bool
+	ousted   atomic.Bool   // a newer connection has come with this node's key
+	tell     chan struct{} // of one: beat now
 	nudge    chan struct{} // of one: a job has ended, or an end was taken
 
 	mu      sync.Mutex // guards what follows
@@ -80,7 +83,7 @@ type ended struct {
 }
 
 func newNodeSession(ctx context.Context, n *Node, link core.Link) *nodeSession {
-	s := &nodeSession{n: n, link: link, frames: subject(subjectFrames, n.Name), began: n.Clock(), welcomed: make(chan struct{}), nudge: make(chan struct{}, 1), late: make(chan struct{}, 1),
+	s := &nodeSession{n: n, link: link, frames: subject(subjectFrames, n.Name), began: n.Clock(), welcomed: make(chan struct{}), nudge: make(chan struct{}, 1), tell: make(chan struct{}, 1), late: make(chan struct{}, 1),
 		streams: map[uint64]*nodeJob{}, untaken: map[uint64]*ended{}}
 	s.seen[0], s.seen[1] = map[uint64]bool{}, map[uint64]bool{}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -99,7 +102,11 @@ func (s *nodeSession) run(ctx context.Context) bool {
 		}
 		return err
 	}
-	why := cmp.Or(listen(subjectJobs, s.take), listen(subjectEdgeBeat, s.takeBeat))
+	oust := func(string, string, []byte) {
+		s.ousted.Store(true)
+		s.nudged()
+	}
+	why := cmp.Or(listen(subjectJobs, s.take), listen(subjectEdgeBeat, s.takeBeat), listen(subjectOusted, oust))
 	if why == nil {
 		work.Go(s.send)
 		work.Go(s.hello)
@@ -147,6 +154,9 @@ func (s *nodeSession) watch(ctx context.Context) error {
 	for {
 		select {
 		case <-s.link.Done():
+			if s.ousted.Load() {
+				return errOusted
+			}
 			return errors.New("the connection was lost")
 		case <-look.C:
 			if err := s.silence(); err != nil {
@@ -156,10 +166,17 @@ func (s *nodeSession) watch(ctx context.Context) error {
 		case <-stop:
 			stop = nil
 			s.stopping.Store(true)
+			select {
+			case s.tell <- struct{}{}:
+			default:
+			}
 			timer := time.NewTimer(stopTime)
 			defer timer.Stop()
 			deadline = timer.C
 		case <-s.nudge:
+			if s.ousted.Load() {
+				return errOusted
+			}
 		case <-deadline:
 			if cut {
 				return nil
@@ -299,7 +316,7 @@ func (s *nodeSession) beats() {
 		return
 	}
 	for s.ctx.Err() == nil {
-		b := beat{Jobs: []streamID{}}
+		b := beat{Jobs: []streamID{}, Stopping: s.stopping.Load()}
 		for _, m := range s.n.servers {
 			busy, waiting := m.line.count()
 			b.Upstreams = append(b.Upstreams, upstreamBeat{Name: m.Name, Busy: busy, Waiting: waiting, Others: m.others.Load()})
@@ -312,7 +329,13 @@ func (s *nodeSession) beats() {
 		if data, err := json.Marshal(b); err == nil {
 			_ = s.link.Publish(subject(subjectBeat, s.n.Name), data) // one that is lost is one that is missed
 		}
-		sleep(s.ctx, s.terms.Load().heartbeat())
+		timer := time.NewTimer(s.terms.Load().heartbeat())
+		select {
+		case <-timer.C:
+		case <-s.tell:
+		case <-s.ctx.Done():
+		}
+		timer.Stop()
 	}
 }
 

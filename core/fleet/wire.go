@@ -19,6 +19,7 @@ const (
 	subjectFrames   = "hw.v1.n.%s.f"
 	subjectJobs     = "hw.v1.j.%s.f"
 	subjectEdgeBeat = "hw.v1.j.%s.beat"
+	subjectOusted   = "hw.v1.j.%s.ousted"
 )
 
 func subject(of string, node core.NodeID) string { return fmt.Sprintf(of, string(node)) }
@@ -211,6 +212,7 @@ func (s *streamID) UnmarshalText(b []byte) error {
 type beat struct {
 	Upstreams []upstreamBeat `json:"upstreams,omitempty"` // a node's alone
 	Jobs      []streamID     `json:"jobs"`
+	Stopping  bool           `json:"stopping,omitempty"` // a node's alone: it lets no more jobs in
 }
 
 type upstreamBeat struct {

@@ -109,6 +109,9 @@ func (c *call) run() (err error) {
 		if !c.larger(pick) {
 			continue
 		}
+		if c.forced == nil && !pick.Entry.Ready(c.g.Clock()) {
+			continue // it went out, or its node did, since the decision
+		}
 		request, err := c.prepare(pick)
 		if err != nil { // another offer may have what the client asks for
 			unfit = err
@@ -159,6 +162,9 @@ func (c *call) admit() error {
 		if c.hold, err = c.g.Accounts.Enter(key, c.t0); err != nil {
 			return err
 		}
+	}
+	if err := c.g.looped(c.head.Header); err != nil {
+		return err
 	}
 	var err error
 	c.facts, err = readFacts(c.head.Header)

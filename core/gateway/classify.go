@@ -140,7 +140,8 @@ const busyNode = time.Second
 
 // nodeVerdict says what the failure of a node's round trip means. One that has no
 // room, or says that it is stopping, does what it should: nothing is counted, and it
-// stays in the running.
+// stays in the running. A node that was lost has failed once, whatever number of calls
+// it had.
 func nodeVerdict(t *try, e *core.NodeError) verdict {
 	v := verdict{word: e.Word, next: true, counts: true}
 	switch e.Word {
@@ -149,6 +150,8 @@ func nodeVerdict(t *try, e *core.NodeError) verdict {
 		t.retryAfter = core.Some(e.RetryAfter.Or(busyNode))
 	case core.NodeStopping, core.NodeTooSlow:
 		v.counts = false
+	case core.NodeGone: // once for all calls that it had
+		v.counts = !e.Unsent && e.First()
 	}
 	return v
 }
@@ -197,7 +200,7 @@ func timeVerdict(cause error) verdict {
 // nothingLeft is the client's answer where no offer answered (SPEC §9).
 func (c *call) nothingLeft() error {
 	if len(c.tries) == 0 {
-		e := core.Errorf(core.NoOffer, "model %q: every offer is at its capacity", c.job.Model)
+		e := core.Errorf(core.NoOffer, "model %q: every offer is at its capacity or has just gone out", c.job.Model)
 		e.RetryAfter = time.Second
 		return e
 	}

@@ -83,7 +83,7 @@ func (s *sink) header() http.Header {
 func (c *call) name(h http.Header, offer core.OfferID, attempts int) {
 	h["X-Request-Id"] = []string{string(c.id)}
 	if offer != "" {
-		h["X-Headway-Offer"] = []string{string(offer)}
+		h["X-Headway-Offer"] = []string{inHeader(string(offer))}
 		h["X-Headway-Attempts"] = []string{strconv.Itoa(attempts)}
 	}
 }

@@ -4,6 +4,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -58,11 +59,12 @@ type Gateway struct {
 	setup     atomic.Pointer[Setup]
 	draining  atomic.Bool
 	open      atomic.Int64
+	hop       string // this process among those that a call comes through: random
 }
 
 // New makes a gateway that serves nothing until Swap.
 func New(parts Parts) *Gateway {
-	g := &Gateway{Parts: parts, adapters: map[core.Format]core.Adapter{}, providers: map[core.Format]core.ProviderSide{}}
+	g := &Gateway{Parts: parts, hop: rand.Text(), adapters: map[core.Format]core.Adapter{}, providers: map[core.Format]core.ProviderSide{}}
 	for _, a := range parts.Adapters {
 		g.adapters[a.Format()], g.providers[a.Format()] = a, a
 	}

@@ -21,6 +21,7 @@ func isModels(path string) bool {
 // SDK: Anthropic's where anthropic-version is sent, Google's under /v1beta,
 // OpenAI's else. /models/NAME is one of them.
 func (g *Gateway) models(w http.ResponseWriter, r *http.Request) {
+	w.Header()[core.VersionHeader] = []string{"1"}
 	key, err := g.Keys.Admit(secret(r), g.Clock())
 	if err != nil {
 		g.refuse(w, r, known(err))

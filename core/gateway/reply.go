@@ -47,6 +47,7 @@ func known(err error) *core.Error {
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, e *core.Error) {
 	id := core.NewCallID(g.Clock())
 	w.Header()["X-Request-Id"] = []string{string(id)}
+	w.Header()[core.VersionHeader] = []string{"1"}
 	writeError(w, g.speaker(r).Writer(nil), e, e.Status())
 	g.noteRefused(id, nil, e)
 }

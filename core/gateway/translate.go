@@ -62,6 +62,9 @@ func (c *call) prepare(pick *market.Pick) (*request, error) {
 		r.cancel(nil)
 		return nil, e
 	}
+	if r.err == nil {
+		c.mark(r.Request, pick.Offer.Provider)
+	}
 	return r, nil
 }
 

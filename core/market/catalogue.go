@@ -105,7 +105,7 @@ func NewCatalogue(providers []*core.Provider, offers []*core.Offer, previous *Ca
 // sameCredential: what one of them was refused for, the other would be too.
 func sameCredential(a, b *core.Provider) bool {
 	return a.APIKey == b.APIKey && a.BaseURL == b.BaseURL && maps.Equal(a.Headers, b.Headers) &&
-		a.AccessKeyID == b.AccessKeyID && a.SecretKey == b.SecretKey && a.SessionToken == b.SessionToken && a.Project == b.Project &&
+		a.AccessKeyID == b.AccessKeyID && a.SecretKey == b.SecretKey && a.SessionToken == b.SessionToken && a.Project == b.Project && a.NodeCredential == b.NodeCredential &&
 		(a.BaseURL != "" || a.Region == b.Region && a.Location == b.Location) // a cloud's address is made of them
 }
 

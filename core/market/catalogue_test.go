@@ -125,9 +125,10 @@ func TestReloadKeepsHowOffersStand(t *testing.T) {
 
 func TestNewCredentialEndsThePause(t *testing.T) {
 	for name, change := range map[string]func(*core.Provider){
-		"key":     func(p *core.Provider) { p.APIKey = core.NewSecret("another") },
-		"header":  func(p *core.Provider) { p.Headers = map[string]core.Secret{"x-key": core.NewSecret("another")} },
-		"address": func(p *core.Provider) { p.BaseURL = "http://other.test/v1" },
+		"key":      func(p *core.Provider) { p.APIKey = core.NewSecret("another") },
+		"node key": func(p *core.Provider) { p.NodeCredential = "another" },
+		"header":   func(p *core.Provider) { p.Headers = map[string]core.Secret{"x-key": core.NewSecret("another")} },
+		"address":  func(p *core.Provider) { p.BaseURL = "http://other.test/v1" },
 	} {
 		before := catalogue(t, nil, offer(provider("p"), "m"))
 		old := before.Offer("p/m")

@@ -169,6 +169,20 @@ type Account struct {
 // asked of them.
 func (e *Entry) marked() bool { return e.State.marked.Load() || e.Account.marked.Load() }
 
+// Ready tells whether an offer that was in the running still is: nothing has paused it or
+// taken it out, and a node's is there.
+func (e *Entry) Ready(now time.Time) bool {
+	if e.marked() {
+		refused, quota := e.Account.standing()
+		paused, out := e.State.standing()
+		if paused || refused || now.Before(quota) || now.Before(out) {
+			return false
+		}
+	}
+	stand, ok := e.State.stand()
+	return !ok || stand.Up
+}
+
 // Refuse pauses the provider's offers after an authentication failure, until
 // the credential changes or an operator resumes (SPEC §9).
 func (a *Account) Refuse() {
