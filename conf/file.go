@@ -171,11 +171,16 @@ func seenHeader() value[string] {
 }
 
 func hostPort() value[string] {
+	return hostPortLike("write it like 127.0.0.1:8080, or :8080 for every address of this machine")
+}
+
+// hostPortLike is one with another hint.
+func hostPortLike(hint string) value[string] {
 	return word[string]("an address like 127.0.0.1:8080", object{"type": "string", "pattern": `:[0-9]+$|` + referencePattern},
 		func(s string) fault {
 			host, port, err := net.SplitHostPort(s)
 			if err != nil {
-				return fault{"is not host:port", "write it like 127.0.0.1:8080, or :8080 for every address of this machine"}
+				return fault{"is not host:port", hint}
 			}
 			if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
 				return fault{"has no port from 0 to 65535", ""}

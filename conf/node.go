@@ -121,7 +121,7 @@ const MostSlots = 10_000
 
 func upstreamRecord() value[upstream] {
 	return record([]field[upstream]{
-		key("url", "Where it answers: its root, such as http://127.0.0.1:8080. A /v1 at its end is not needed.",
+		key("url", "Where it answers: its root, such as http://127.0.0.1:11434. A /v1 at its end is not needed.",
 			word[string]("an address", object{"type": "string", "pattern": `^[hH][tT][tT][pP][sS]?://|` + referencePattern},
 				func(string) fault { return fault{} }), // judged by checkUpstream
 			func(u *upstream) *string { return &u.URL }).required(),
@@ -275,7 +275,7 @@ func Enrol(data []byte) (Enrolment, error) {
 
 // dialled is an address that somebody else dials.
 func dialled() value[string] {
-	v := hostPort()
+	v := hostPortLike("write the name or the address of this machine, and its port, like box.example.com:4222")
 	read := v.read
 	v.read = func(b *binder, at place, to *string) bool {
 		var s string

@@ -54,7 +54,7 @@ func TestNodeReference(t *testing.T) {
 	}
 	// What its comments call an example.
 	first, big := n.Upstreams[0], n.Upstreams[1]
-	if first.Name != "" || first.URL != "http://127.0.0.1:8080" || first.Format != core.FormatLlamaCpp || first.Slots.V != 4 || first.Queue.V != 16 || first.Offers != nil {
+	if first.Name != "" || first.URL != "http://127.0.0.1:8081" || first.Format != core.FormatLlamaCpp || first.Slots.V != 4 || first.Queue.V != 16 || first.Offers != nil {
 		t.Errorf("the first upstream is %+v", first)
 	}
 	o := big.Offers[0]

@@ -35,7 +35,7 @@ func nodeCommand(p Program) *cli.Command {
 			"lets calls under way end, for 10 seconds; a second one does not wait.\n\n" +
 			"A model costs nothing unless the file of --config gives it a price; there are also names, limits and more\n" +
 			"(conf/node.yaml in the source is the commented whole of it).\n\n" +
-			"Example:\n   headway node --join headway-join-… --upstream http://127.0.0.1:8080\n   headway node --upstream http://127.0.0.1:8080 --upstream big=http://127.0.0.1:11434",
+			"Example:\n   headway node --join headway-join-… --upstream http://127.0.0.1:11434\n   headway node --upstream http://127.0.0.1:11434 --upstream big=http://127.0.0.1:8000",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "join", EnvVars: []string{joinVariable}, Usage: "the join `STRING` that headway nodes enrol printed"},
 			&cli.StringSliceFlag{Name: "upstream", Usage: "a model server's `[NAME=]URL`, repeatable, beside those of the file; a second one needs a name"},
@@ -215,7 +215,7 @@ func nodeFile(c *cli.Context) (*conf.Node, error) {
 		file.Upstreams = append(file.Upstreams, u)
 	}
 	if len(file.Upstreams) == 0 {
-		return nil, wrongUsage("no model server is named", "say where it answers: --upstream http://127.0.0.1:8080")
+		return nil, wrongUsage("no model server is named", "say where it answers: --upstream http://127.0.0.1:11434 (Ollama's usual port)")
 	}
 	for _, flag := range [...]struct {
 		name  string
@@ -248,7 +248,7 @@ func upstreamFlag(text string) (u conf.Upstream, err error) {
 		u.Name, address = name, rest
 	}
 	if u.URL, err = conf.UpstreamURL(address); err != nil {
-		return u, wrongUsage("--upstream: "+err.Error(), "write it like http://127.0.0.1:8080; what needs a credential is named in the file of --config")
+		return u, wrongUsage("--upstream: "+err.Error(), "write it like http://127.0.0.1:11434; what needs a credential is named in the file of --config")
 	}
 	return u, nil
 }

@@ -63,7 +63,7 @@ func enrolNode(ctx context.Context, c *cli.Context, s *control.Client, args []st
 		fmt.Fprintf(say, "headway: hint: for another machine set nats.listen to 0.0.0.0:4222 in the file and start anew, or name what leads here with --address\n")
 	}
 	fmt.Fprintf(say, "node %s is invited. On its machine, until %s UTC, with the address of its model server (llama-server,\n"+
-		"Ollama, vLLM, or any that is compatible with OpenAI's):\n\n  headway node --upstream http://127.0.0.1:8080 --join %s\n\nThe join string alone; it is shown this once:\n",
+		"Ollama, vLLM, or any that is compatible with OpenAI's):\n\n  headway node --upstream http://127.0.0.1:11434 --join %s\n\nThe join string alone; it is shown this once:\n",
 		v.Name, v.Expires.UTC().Format(time.TimeOnly), v.Join)
 	fmt.Fprintln(c.App.Writer, v.Join)
 	return nil
