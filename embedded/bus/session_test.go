@@ -248,8 +248,8 @@ func TestOneConnection(t *testing.T) {
 	if n := strings.Count(e.log.String(), "two connections with one node's credential"); n != 1 {
 		t.Errorf("the log has %d lines of it", n)
 	}
+	n := from[2].Load()
 	until(t, "the last is heard", func() bool {
-		n := from[2].Load()
 		_ = b.Publish("hw.v1.n.box.beat", []byte("2"))
 		return from[2].Load() > n
 	})
