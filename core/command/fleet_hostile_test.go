@@ -112,21 +112,6 @@ func (g *rogue) send(frames ...[]byte) {
 	}
 }
 
-// job waits for a start and gives its stream.
-func (g *rogue) job() uint64 {
-	g.t.Helper()
-	for {
-		select {
-		case f := <-g.jobs:
-			if len(f) >= 24 && f[1] == 1 {
-				return binary.BigEndian.Uint64(f[8:])
-			}
-		case <-time.After(callLimit):
-			g.t.Fatal("no job came")
-		}
-	}
-}
-
 // out waits until the edge has ended the session.
 func (g *rogue) out(what string) {
 	g.t.Helper()
