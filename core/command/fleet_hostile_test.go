@@ -126,6 +126,10 @@ func (g *rogue) out(what string) {
 // core/fleet and of embedded/bus.
 const mostRogueLines = 250
 
+// mostRogueMemory is how much more memory, in MiB, an edge may have for what a node floods
+// it with: what its subscriptions hold before they drop.
+const mostRogueMemory = 256
+
 // TestFleetHostile: a node that was enrolled and then breaks every rule is refused, and
 // the log says so; a good node beside it serves all the while.
 func TestFleetHostile(t *testing.T) {
@@ -188,7 +192,7 @@ func TestFleetHostile(t *testing.T) {
 		for what, more := range map[string]map[string]any{
 			"negative price": {"price": map[string]any{"input_usd_per_mtok": "-1", "output_usd_per_mtok": "0"}},
 			"absurd price":   {"price": map[string]any{"input_usd_per_mtok": "99999999999", "output_usd_per_mtok": "0"}},
-			"context":        {"limits": map[string]any{"Context": -5}},
+			"context":        {"limits": map[string]any{"context_tokens": -5}},
 		} {
 			report := rogueReport("a")
 			for k, v := range more {
@@ -410,6 +414,9 @@ func TestFleetHostile(t *testing.T) {
 
 	over.Store(true)
 	calls.Wait()
+	if more := memory(t, r.cmd) - before; more > mostRogueMemory {
+		t.Errorf("the edge has %.0f MiB more", more)
+	}
 	if worst.Load() > 5000 {
 		t.Errorf("a call of the good node took %d ms", worst.Load())
 	}

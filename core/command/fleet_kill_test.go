@@ -76,8 +76,8 @@ func TestFleetNodeKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range offers {
-		if want := map[string]string{"spare": "active", "box": "out"}[fmt.Sprint(o["provider"])]; o["state"] != want {
-			t.Errorf("offer %v is %v, want %s: failures after output count too, and none is the spare's", o["id"], o["state"], want)
+		if want := map[string]string{"spare": "0", "box": "1"}[fmt.Sprint(o["provider"])]; fmt.Sprint(o["counted_failures"]) != want {
+			t.Errorf("offer %v has %v counted failures, want %s: a loss counts once, and none is the spare's: %s", o["id"], o["counted_failures"], want, show(o))
 		}
 	}
 	for i, got := range results {
