@@ -39,6 +39,7 @@ type File struct {
 	CORS         []string // origins that browsers may call from; "*" is every one
 	LogLevel     slog.Level
 	LogFileBytes int64 // size of one log file of the store, in bytes
+	Witness      Witness
 
 	// Notes are advice on what is allowed and is likely not meant.
 	Notes []Problem
@@ -50,6 +51,13 @@ type File struct {
 type Credential struct {
 	core.Key
 	Secret core.Secret
+}
+
+// Witness is who else signs the checkpoints of the receipt log; its fields are "" where
+// there is none.
+type Witness struct {
+	URL string // what /add-checkpoint is put behind
+	Key string // its verifier key
 }
 
 // NATS is how nodes reach the edge.

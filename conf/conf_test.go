@@ -53,7 +53,7 @@ func TestReference(t *testing.T) {
 	def, got := conf.Default(), *f
 	got.Settings.Routing.PriceCap, got.Settings.Routing.AllowModels, got.Settings.Routing.BlockModels = core.PriceCap{}, nil, nil
 	got.Settings.Routing.Auto, got.Settings.Routing.ScriptHeaders, got.Settings.Probes.PerDay = nil, nil, core.Opt[core.Money]{}
-	got.NATS.Advertise = ""
+	got.NATS.Advertise, got.Settings.Retention = "", core.Retention{}
 	settings := func(f conf.File) string {
 		return fmt.Sprintf("%+v", []any{f.Dir, f.Listen, f.Data, f.AdminToken.Reveal(), f.Settings, f.NATS, f.LogLevel, f.LogFileBytes})
 	}
@@ -324,6 +324,9 @@ probes: {usd_per_day: "0.5", every: 2m}
 log: {level: debug}
 cors: ["*", "http://localhost:3000"]
 store: {log_file_bytes: 16777216}
+receipts: optional
+retention: {receipts_months: 3, measurements_months: 1, audit_months: 2}
+witness: {url: "https://w.example/x", key: w+1+k}
 `), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -340,9 +343,12 @@ store: {log_file_bytes: 16777216}
 			Probes:  core.Probes{PerDay: core.Some(core.USD / 2), Every: 2 * time.Minute},
 			Slow: core.SlowLimits{Headers: s, FirstEvent: 2 * s, FirstOutput: 3 * s, OutputAfterEvent: 4 * s, TextAfterOutput: 5 * s,
 				VisibleTPS: 6.5, Auth: 7 * s, Routing: 8 * s, Upload: 9 * s},
+			Receipts:  core.ReceiptsOptional,
+			Retention: core.Retention{Receipts: core.Some(3), Measurements: core.Some(1), Audit: core.Some(2)},
 		},
-		NATS: conf.NATS{Listen: ":1", Advertise: "box:2", Heartbeat: 300 * time.Millisecond, HeartbeatMisses: 4},
-		CORS: []string{"*", "http://localhost:3000"}, LogLevel: slog.LevelDebug, LogFileBytes: 16 << 20,
+		Witness: conf.Witness{URL: "https://w.example/x", Key: "w+1+k"},
+		NATS:    conf.NATS{Listen: ":1", Advertise: "box:2", Heartbeat: 300 * time.Millisecond, HeartbeatMisses: 4},
+		CORS:    []string{"*", "http://localhost:3000"}, LogLevel: slog.LevelDebug, LogFileBytes: 16 << 20,
 	}
 	if got, want := fmt.Sprintf("%+v", *f), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -64,14 +64,42 @@ func fileRecord() value[draft] {
 			key("every", "The least time between two at one offer with a prompt of the same length, short or long.",
 				duration(time.Minute, 7*day), func(d *draft) *time.Duration { return &d.Settings.Probes.Every }),
 		}, nil), self),
-		refusedKey[draft]("receipts", notEnforced),
+		key("receipts", "strict holds the end of an answer until its receipt is durable. required refuses calls while receipts cannot be kept or signed. optional serves them all the same.",
+			choice[core.ReceiptMode]("way of keeping receipts", []string{string(core.ReceiptsStrict), string(core.ReceiptsRequired), string(core.ReceiptsOptional)}),
+			func(d *draft) *core.ReceiptMode { return &d.Settings.Receipts }),
+		key("retention", "For how many whole months things are kept after the month that they are of (UTC). What is left out is kept for good.", record([]field[draft]{
+			key("receipts_months", "Receipts, their signed logs and what usage is summed from.",
+				maybe(count(1, mostMonths)), func(d *draft) *core.Opt[int] { return &d.Settings.Retention.Receipts }),
+			key("measurements_months", "What is beside the charge in a receipt: times, attempts, the decision. At most as long as receipts.",
+				maybe(count(1, mostMonths)), func(d *draft) *core.Opt[int] { return &d.Settings.Retention.Measurements }),
+			key("audit_months", "The audit log.",
+				maybe(count(1, mostMonths)), func(d *draft) *core.Opt[int] { return &d.Settings.Retention.Audit }),
+		}, nil), self),
+		key("witness", "Somebody else who sees each checkpoint of the receipt log and signs it too, so that nobody can show two histories.", record([]field[draft]{
+			key("url", "The prefix of a C2SP tlog-witness, without /add-checkpoint.",
+				witnessURL(), func(d *draft) *string { return &d.Witness.URL }),
+			key("key", "Its verifier key, NAME+ID+KEY.",
+				label[string]("the witness's verifier key"), func(d *draft) *string { return &d.Witness.Key }),
+		}, nil), self),
 	}, checkFile)
 }
 
 const (
-	day         = 24 * time.Hour
-	notEnforced = "not enforced by this version: leave it out"
+	day        = 24 * time.Hour
+	mostMonths = 1200
 )
+
+// witnessURL is the prefix of a witness's address.
+func witnessURL() value[string] {
+	return word[string]("an address like https://witness.example/headway", object{"type": "string", "pattern": `^https?://[^?#]+$|` + referencePattern},
+		func(s string) fault {
+			u, err := url.Parse(s)
+			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+				return fault{"is no address like https://witness.example/headway", ""}
+			}
+			return fault{}
+		})
+}
 
 func routingFields() []field[draft] {
 	return []field[draft]{
@@ -252,6 +280,12 @@ func checkFile(b *binder, at place, d *draft) {
 	d.noteAuto(b, at)
 	if probes := at.child("probes"); probes.node != at.node && !d.Settings.Probes.PerDay.OK {
 		b.note(probes, "give it usd_per_day, the most that they may cost", "makes no probes")
+	}
+	if (d.Witness.URL == "") != (d.Witness.Key == "") {
+		b.fail(at.child("witness"), "give it both, url and key", "has one of url and key without the other")
+	}
+	if r := d.Settings.Retention; r.Receipts.OK && r.Measurements.OK && r.Measurements.V > r.Receipts.V {
+		b.note(at.child("retention").child("measurements_months"), "", "is longer than receipts_months: measurements go with their receipts")
 	}
 	d.noteScript(b, at.child("routing").child("strategy"), d.Settings.Routing.Strategy)
 	for i, k := range d.Keys {

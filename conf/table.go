@@ -28,8 +28,7 @@ type value[V any] struct {
 // field is one key of a record that is read into a T.
 type field[T any] struct {
 	name, doc string
-	must      bool   // has to be there
-	refused   string // why the key is known and not read; then nothing else is set
+	must      bool // has to be there
 	schema    func(def *T) object
 	read      func(b *binder, at place, to *T) bool
 	show      func(v *T) *yaml.Node
@@ -56,10 +55,6 @@ func (f field[T]) required() field[T] {
 	return f
 }
 
-// refusedKey is a field that is known and not read: ignoring it would promise
-// what is not kept.
-func refusedKey[T any](name, why string) field[T] { return field[T]{name: name, refused: why} }
-
 // record is a mapping with a fixed set of keys. check, where not nil, looks at
 // the whole once every field was read, also where some of them failed.
 func record[T any](fields []field[T], check func(*binder, place, *T)) value[T] {
@@ -67,9 +62,6 @@ func record[T any](fields []field[T], check func(*binder, place, *T)) value[T] {
 		schema: func(def *T) object {
 			properties, must := object{}, []string{}
 			for _, f := range fields {
-				if f.refused != "" {
-					continue
-				}
 				s := f.schema(def)
 				s["description"] = f.doc
 				properties[f.name] = s
@@ -95,9 +87,6 @@ func record[T any](fields []field[T], check func(*binder, place, *T)) value[T] {
 		show: func(from *T) *yaml.Node {
 			node := &yaml.Node{Kind: yaml.MappingNode}
 			for _, f := range fields {
-				if f.refused != "" {
-					continue
-				}
 				if v := f.show(from); v != nil {
 					node.Content = append(node.Content, plainNode(f.name), v)
 				}
@@ -135,8 +124,6 @@ func readRecord[T any](b *binder, at place, to *T, fields []field[T]) bool {
 			ok = unknown(b, here, name.Value, fields)
 		case b.api && node.Tag == "!!null": // "left out" in JSON
 			delete(seen, name.Value)
-		case fields[n].refused != "":
-			ok = b.fail(here, "", "%s", fields[n].refused)
 		default:
 			ok = fields[n].read(b, under, to) && ok
 		}
@@ -161,9 +148,7 @@ func asHint(doc string) string {
 func unknown[T any](b *binder, at place, name string, fields []field[T]) bool {
 	var names []string
 	for _, f := range fields {
-		if f.refused == "" {
-			names = append(names, f.name)
-		}
+		names = append(names, f.name)
 	}
 	near := DidYouMean(name, names)
 	hint := ""

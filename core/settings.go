@@ -10,6 +10,31 @@ type Settings struct {
 	Breaker Breaker
 	Slow    SlowLimits
 	Probes  Probes
+
+	Receipts  ReceiptMode
+	Retention Retention
+}
+
+// ReceiptMode is what becomes of calls while receipts cannot be kept, and how long an
+// answer waits for its own (SPEC §11).
+type ReceiptMode string
+
+const (
+	// ReceiptsStrict holds the end of an answer until its receipt is durable.
+	ReceiptsStrict ReceiptMode = "strict"
+	// ReceiptsRequired refuses new calls while receipts cannot be kept or signed; no
+	// answer waits.
+	ReceiptsRequired ReceiptMode = "required"
+	// ReceiptsOptional serves calls all the same; what has no receipt is counted.
+	ReceiptsOptional ReceiptMode = "optional"
+)
+
+// Retention is for how many whole months things are kept after the one that they are
+// of, by UTC; absent: for good.
+type Retention struct {
+	Receipts     Opt[int]
+	Measurements Opt[int] // times, attempts and decisions of calls
+	Audit        Opt[int]
 }
 
 // Routing is how offers are chosen where a key does not say otherwise.
@@ -75,7 +100,7 @@ func DefaultSettings() Settings {
 			Script: 10 * time.Millisecond,
 		},
 		Breaker: Breaker{Within: 60 * time.Second, Out: 60 * time.Second, MaxRetryAfter: 10 * time.Minute},
-		Probes:  Probes{Every: time.Hour},
+		Probes:  Probes{Every: time.Hour}, Receipts: ReceiptsRequired,
 		Slow: SlowLimits{
 			Headers: 3 * time.Second, FirstEvent: 3 * time.Second, FirstOutput: 3 * time.Second,
 			OutputAfterEvent: 5 * time.Second, TextAfterOutput: 3 * time.Second, VisibleTPS: 15,
