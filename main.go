@@ -70,6 +70,10 @@ func serve(o command.ServeOptions) error {
 	if err != nil {
 		return err
 	}
+	tally, err := ledger.LoadTally(st, st, clock)
+	if err != nil {
+		return err
+	}
 	estimator, err := estimate.New(clock, st)
 	if err != nil {
 		return err
@@ -82,7 +86,7 @@ func serve(o command.ServeOptions) error {
 	if err != nil {
 		return err
 	}
-	st.SetRecorder(core.Recorders{board, accounts, estimator, probes, sealer})
+	st.SetRecorder(core.Recorders{board, accounts, tally, estimator, probes, sealer})
 	folder := scripts.Open(file.Scripts, clock, log)
 	keys := ledger.NewKeys(&secrets.Pepper)
 	transports := gateway.NewTransports()
@@ -109,7 +113,7 @@ func serve(o command.ServeOptions) error {
 	metrics.WatchNodes(edge.Nodes)
 	prober := gateway.NewProber(gw, board, probes)
 	desk, err = control.NewDesk(control.Parts{Clock: clock, Log: log, Gateway: gw, Keys: keys, Pepper: &secrets.Pepper, AdminToken: secrets.AdminToken,
-		Vault: st, Book: st, Board: board, Accounts: accounts, Prober: prober, Scripts: folder, Receipts: sealer,
+		Vault: st, Book: st, Board: board, Accounts: accounts, Tally: tally, Prober: prober, Scripts: folder, Receipts: sealer,
 		Fleet: edge, Gate: command.Gate{Server: nodes, Advertise: file.NATS.Advertise}, Parse: command.Parsers(file.Path), Version: version})
 	if err != nil {
 		return err

@@ -28,8 +28,8 @@ const (
 	// demoSeed is what the history is drawn from.
 	demoSeed = 2
 	// historyVersion makes the history anew where an earlier Headway made it: its
-	// receipts would lack what later ones have. 2: what strategies saw.
-	historyVersion = " 2"
+	// receipts would lack what later ones have. 2: what strategies saw. 3: sums.
+	historyVersion = " 3"
 )
 
 // remember makes a week of history, unless the folder has today's. A folder that
@@ -101,11 +101,15 @@ func (d *demonstration) play(now time.Time, log *slog.Logger) (err error) {
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
+	tally, err := ledger.LoadTally(st, st, clock.Now)
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
 	estimator, err := estimate.New(clock.Now, st)
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
-	st.SetRecorder(core.Recorders{board, accounts, estimator})
+	st.SetRecorder(core.Recorders{board, accounts, tally, estimator})
 	ctx, stop := context.WithCancel(context.Background())
 	writer := make(chan error, 1)
 	go func() { writer <- st.Run(ctx) }()

@@ -23,7 +23,7 @@ const exportCut = "day+key+model+provider+node"
 func usageCommand() *cli.Command {
 	return &cli.Command{
 		Name: "usage", Usage: "sum calls, tokens and charge of a period", UsageText: "headway usage [--from TIME] [--to TIME] [--by LIST] [--json | --export csv|json]",
-		Description: "The last seven days where no period is named. --by takes model, provider, key, node and day, with commas\n" +
+		Description: "Today and the six days before it, in UTC, where no period is named. --by takes model, provider, key, node and day, with commas\n" +
 			"between, or several joined by + for each of their combinations. It ends with Speed by model: means over\n" +
 			"the period's calls that measured each figure. (no key) are tests of offers and probes. An export has\n" +
 			"a row for each day, key, model, provider and node, and no speeds.\n\nExample:\n   headway usage --from 2026-11-01 --to 2026-11-30 --by model,day+key",

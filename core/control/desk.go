@@ -83,6 +83,7 @@ type Parts struct {
 	Book       core.Book
 	Board      *measure.Board
 	Accounts   *ledger.Accounts
+	Tally      *ledger.Tally
 	Prober     *gateway.Prober // nil: no probes are made
 	Scripts    core.ScriptList // nil: there are none
 	Receipts   *seal.Sealer    // nil: receipts are not signed

@@ -158,11 +158,15 @@ func (r *rig) open() error {
 	if err != nil {
 		return err
 	}
+	tally, err := ledger.LoadTally(r.store, r.store, r.clock)
+	if err != nil {
+		return err
+	}
 	estimator, err := estimate.New(r.clock, r.store)
 	if err != nil {
 		return err
 	}
-	r.store.SetRecorder(core.Recorders{board, accounts, estimator})
+	r.store.SetRecorder(core.Recorders{board, accounts, tally, estimator})
 	go func() { running <- r.store.Run(ctx) }()
 	keys, transports := ledger.NewKeys(&secrets.Pepper), gateway.NewTransports()
 	r.t.Cleanup(transports.Close)
@@ -170,7 +174,7 @@ func (r *rig) open() error {
 	r.gateway = gateway.New(gateway.Parts{Clock: r.clock, Log: log, Adapters: adapters.All(), Keys: keys, Book: r.store, Board: board, Estimator: estimator, Accounts: accounts,
 		Scripts: r.scripts, Dialer: transports, Metrics: gateway.NewMetrics()})
 	r.desk, err = control.NewDesk(control.Parts{Clock: r.clock, Log: log, Gateway: r.gateway, Keys: keys, Pepper: &secrets.Pepper,
-		AdminToken: core.NewSecret(adminToken), Vault: vault{r.store, r}, Book: r.store, Board: board, Accounts: accounts, Scripts: r.scripts,
+		AdminToken: core.NewSecret(adminToken), Vault: vault{r.store, r}, Book: r.store, Board: board, Accounts: accounts, Tally: tally, Scripts: r.scripts,
 		Fleet: r.fleet, Gate: r.gate, Parse: command.Parsers(r.path), Version: "test"})
 	if err != nil {
 		return err

@@ -2,12 +2,14 @@ package control
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"headway/core"
+	"headway/core/ledger"
 )
 
 // Usage is what a period's calls used and were charged, exactly: it is the sum
@@ -67,117 +69,46 @@ type ModelSpeed struct {
 var dimensions = [...]string{"model", "provider", "key", "node", "day"}
 
 const (
-	usualPeriod = 7 * 24 * time.Hour
-	mostGroups  = 100_000 // what bounds the memory of one answer
+	usualDays  = 7
+	mostGroups = 100_000 // what bounds the memory of one answer
 )
 
-// group is what the calls of one total share.
-type group struct {
-	day      string
-	model    core.Model
-	provider core.ProviderID
-	node     core.NodeID
-	key      core.KeyID
-}
+// group is what the calls of one total share; what was not asked for is "".
+type group = ledger.Cell
 
-// sums are of one group.
-type sums struct {
-	calls, settled, estimated int64
-	usage                     core.Usage
-	charge                    core.Money
-	first, prefill            mean
-	decode, queue             mean
-}
-
-type mean struct {
-	n   int64
-	sum float64
-}
-
-func (m *mean) add(v core.Opt[float64]) {
-	if v.OK {
-		m.n++
-		m.sum += v.V
-	}
-}
-
-func (m mean) value() core.Opt[float64] {
-	if m.n == 0 {
-		return core.Opt[float64]{}
-	}
-	return core.Some(core.Micro(m.sum / float64(m.n)))
-}
-
-// add counts one receipt. Where the group is a node's the speeds are the node's own,
-// on its clock: how long a call waited there for a slot is in them.
-func (s *sums) add(r *core.Receipt, ofNode bool) error {
-	s.calls++
-	if r.Outcome == core.Settled {
-		s.settled++
-	}
-	if r.UsageFrom == core.FromEstimate || r.UsageFrom == core.FromMixed {
-		s.estimated++
-	}
-	for _, c := range [...]struct {
-		to *core.Opt[int64]
-		v  core.Opt[int64]
-	}{
-		{&s.usage.UncachedInput, r.Usage.UncachedInput}, {&s.usage.CacheRead, r.Usage.CacheRead},
-		{&s.usage.CacheWrite, r.Usage.CacheWrite}, {&s.usage.CacheWrite1h, r.Usage.CacheWrite1h},
-		{&s.usage.Output, r.Usage.Output}, {&s.usage.Reasoning, r.Usage.Reasoning},
-	} {
-		if c.v.OK {
-			*c.to = core.Some(c.to.V + c.v.V)
-		}
-	}
-	if t := r.NodeTiming; !ofNode {
-		s.first.add(r.Timing.FirstToken)
-		s.prefill.add(r.Timing.PromptTPS)
-		s.decode.add(r.Timing.DecodeTPS)
-		s.queue.add(r.Timing.Queued)
-	} else if t != nil {
-		s.first.add(t.FirstToken)
-		s.prefill.add(t.PromptTPS)
-		s.decode.add(t.DecodeTPS)
-		s.queue.add(t.Queued)
-	}
-	var err error
-	s.charge, err = s.charge.Plus(r.Charge.V)
-	return err
-}
-
-func (s *sums) means() Means {
-	return Means{s.first.n, s.first.value(), s.prefill.n, s.prefill.value(), s.decode.n, s.decode.value(), s.queue.n, s.queue.value()}
+func means(s *ledger.Speeds) Means {
+	return Means{s.FirstToken.N, s.FirstToken.Value(), s.Prefill.N, s.Prefill.Value(),
+		s.Decode.N, s.Decode.Value(), s.Queued.N, s.Queued.Value()}
 }
 
 // cut is one way to cut usage: by one dimension or by several.
 type cut struct {
 	name string
 	dims []string
-	sums map[group]*sums
+	sums map[group]*ledger.Sum
 }
 
-// groupOf keeps of a receipt what the cut asks for.
-func (c *cut) groupOf(r *core.Receipt) (g group) {
+// groupOf keeps of a cell what the cut asks for.
+func (c *cut) groupOf(of *ledger.Cell) (g group) {
 	for _, d := range c.dims {
 		switch d {
 		case "day":
-			g.day = r.At.UTC().Format(time.DateOnly)
+			g.Day = of.Day
 		case "model":
-			g.model = r.Model
+			g.Model = of.Model
 		case "provider":
-			g.provider = r.Provider
+			g.Provider = of.Provider
 		case "node":
-			g.node = r.Node
+			g.Node = of.Node
 		case "key":
-			g.key = r.Key
+			g.Key = of.Key
 		}
 	}
 	return g
 }
 
 func newCut(name string) (*cut, error) {
-	c := &cut{name: name, dims: strings.Split(name, "+"), sums: map[group]*sums{}}
+	c := &cut{name: name, dims: strings.Split(name, "+"), sums: map[group]*ledger.Sum{}}
 	for _, d := range c.dims {
 		if !slices.Contains(dimensions[:], d) {
 			e := core.Field("by", "%s is nothing that usage is cut by", quoted(d))
@@ -215,17 +146,18 @@ func (d *Desk) getUsage(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	whole := &cut{sums: map[group]*sums{}}
-	models := &cut{dims: []string{"model", "node"}, sums: map[group]*sums{}}
-	var bad error
-	err = d.Book.Receipts(from, to, false, func(c *core.Receipt) bool {
-		bad = r.Context().Err()
-		for _, cut := range append(asked, whole, models) {
-			bad = cmp.Or(bad, cut.add(c))
+	whole := &cut{sums: map[group]*ledger.Sum{}}
+	models := &cut{dims: []string{"model", "node"}, sums: map[group]*ledger.Sum{}}
+	all := append(asked, whole, models)
+	err = d.sum(r.Context(), from, to, func(c *ledger.Cell, s *ledger.Sum) error {
+		for _, cut := range all {
+			if err := cut.add(c, s); err != nil {
+				return err
+			}
 		}
-		return bad == nil
+		return nil
 	})
-	if err := cmp.Or(err, bad); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	u := Usage{From: from, To: to, By: map[string][]Totals{}, Speed: []ModelSpeed{}}
@@ -239,13 +171,70 @@ func (d *Desk) getUsage(r *http.Request) (any, error) {
 		u.By[c.name] = d.totals(c)
 	}
 	for g, s := range models.sums {
-		u.Speed = append(u.Speed, ModelSpeed{g.model, g.node, s.means()})
+		u.Speed = append(u.Speed, ModelSpeed{g.Model, g.Node, means(speeds(g, s))})
 	}
 	slices.SortFunc(u.Speed, func(a, b ModelSpeed) int { return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.Node, b.Node)) })
 	return u, nil
 }
 
-// period is what the query asks for, else the last seven days.
+// sum gives the sums of a period, several of one cell perhaps. Those of whole days are
+// the tally's; what the period has of other days is read receipt by receipt.
+func (d *Desk) sum(ctx context.Context, from, to time.Time, yield func(*ledger.Cell, *ledger.Sum) error) error {
+	first, end := wholeDays(from, to, d.Clock())
+	if since := d.Tally.Since(); since != "" {
+		if day, err := time.Parse(time.DateOnly, since); err == nil && day.After(first) {
+			first = day
+		}
+	}
+	if !first.Before(end) {
+		return d.sumReceipts(ctx, from, to, yield)
+	}
+	var bad error
+	err := d.Tally.Sums(first.Format(time.DateOnly), end.Format(time.DateOnly), func(c *ledger.Cell, s *ledger.Sum) bool {
+		bad = cmp.Or(ctx.Err(), yield(c, s))
+		return bad == nil
+	})
+	if err := cmp.Or(err, bad); err != nil {
+		return err
+	}
+	if from.Before(first) {
+		if err := d.sumReceipts(ctx, from, first, yield); err != nil {
+			return err
+		}
+	}
+	if end.Before(to) {
+		return d.sumReceipts(ctx, end, to, yield)
+	}
+	return nil
+}
+
+// wholeDays are the whole days of a period, from first (included) to end (excluded). No
+// call has come later than now: where the period reaches so far, today is whole.
+func wholeDays(from, to, now time.Time) (first, end time.Time) {
+	const day = 24 * time.Hour
+	first, end = from.UTC().Truncate(day), to.UTC().Truncate(day)
+	if first.Before(from) {
+		first = first.Add(day)
+	}
+	if !to.Before(now) && end.Before(to) {
+		end = end.Add(day)
+	}
+	return first, end
+}
+
+func (d *Desk) sumReceipts(ctx context.Context, from, to time.Time, yield func(*ledger.Cell, *ledger.Sum) error) error {
+	var bad error
+	err := d.Book.Receipts(from, to, false, func(r *core.Receipt) bool {
+		cell, sum := ledger.CellOf(r), ledger.Sum{}
+		sum.Add(r)
+		bad = cmp.Or(ctx.Err(), yield(&cell, &sum))
+		return bad == nil
+	})
+	return cmp.Or(err, bad)
+}
+
+// period is what the query asks for, else the last seven days, the one of now being
+// the last.
 func (d *Desk) period(r *http.Request) (from, to time.Time, err error) {
 	q, now := r.URL.Query(), d.Clock().UTC()
 	if from, err = moment("from", q.Get("from"), now, false); err != nil {
@@ -258,7 +247,7 @@ func (d *Desk) period(r *http.Request) (from, to time.Time, err error) {
 		to = now
 	}
 	if from.IsZero() {
-		from = to.Add(-usualPeriod)
+		from = to.UTC().Add(-1).Truncate(24*time.Hour).AddDate(0, 0, 1-usualDays)
 	}
 	if !from.Before(to) {
 		err = core.Field("from", "is not before to")
@@ -266,9 +255,9 @@ func (d *Desk) period(r *http.Request) (from, to time.Time, err error) {
 	return from, to, err
 }
 
-// add counts one receipt.
-func (c *cut) add(r *core.Receipt) error {
-	g := c.groupOf(r)
+// add counts a sum in.
+func (c *cut) add(of *ledger.Cell, sum *ledger.Sum) error {
+	g := c.groupOf(of)
 	s := c.sums[g]
 	if s == nil {
 		if len(c.sums) == mostGroups {
@@ -276,10 +265,20 @@ func (c *cut) add(r *core.Receipt) error {
 			e.Hint = "ask for a shorter period"
 			return e
 		}
-		s = &sums{}
+		s = &ledger.Sum{}
 		c.sums[g] = s
 	}
-	return s.add(r, g.node != "")
+	s.Join(sum)
+	return nil
+}
+
+// speeds are the node's own where a group is a node's, on its clock: how long a call
+// waited there for a slot is in them.
+func speeds(g group, s *ledger.Sum) *ledger.Speeds {
+	if g.Node != "" {
+		return &s.NodeSpeed
+	}
+	return &s.Speed
 }
 
 // totals are those of a cut: days in their order, within a day the dearest first.
@@ -290,11 +289,11 @@ func (d *Desk) totals(c *cut) []Totals {
 	}
 	list := make([]Totals, 0, len(c.sums))
 	for g, s := range c.sums {
-		t := Totals{Day: g.day, Model: g.model, Provider: g.provider, Node: g.node, Key: g.key, KeyName: names[g.key],
-			Calls: s.calls, Settled: s.settled, Estimated: s.estimated, Usage: s.usage, Charge: s.charge}
+		t := Totals{Day: g.Day, Model: g.Model, Provider: g.Provider, Node: g.Node, Key: g.Key, KeyName: names[g.Key],
+			Calls: s.Calls, Settled: s.Settled, Estimated: s.Estimated, Usage: s.Usage, Charge: s.Charge}
 		if !slices.Contains(c.dims, "key") {
-			means := s.means()
-			t.Means = &means
+			speed := means(speeds(g, s))
+			t.Means = &speed
 		}
 		list = append(list, t)
 	}
