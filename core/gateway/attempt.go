@@ -227,14 +227,15 @@ func streams(resp *http.Response) bool {
 // stream relays a streamed answer.
 func (c *call) stream(ctx context.Context, t *try, resp *http.Response, reader core.Reader, watch *relay.Watch) *try {
 	lim := &c.setup.Settings.Limits
-	split := relay.NewSplitter(reader.Split(), int(lim.Event))
-	defer split.Release()
-	var s struct { // one piece of memory: each event touches both
-		pump relay.Pump
-		sink sink
+	var s struct { // one piece of memory: each event touches all
+		pump  relay.Pump
+		split relay.Splitter
+		sink  sink
 	}
+	s.split.Begin(reader.Split(), int(lim.Event))
+	defer s.split.Release()
 	s.sink = c.sink(t, resp)
-	s.pump = relay.Pump{Body: resp.Body, Split: split, Reader: reader, Sink: &s.sink, Clock: c.g.Clock, Watch: watch, Hold: lim.Hold,
+	s.pump = relay.Pump{Body: resp.Body, Split: &s.split, Reader: reader, Sink: &s.sink, Clock: c.g.Clock, Watch: watch, Hold: lim.Hold,
 		Withhold: !c.job.AskedUsage && !t.foreign, Line: &t.line, Clean: func(b []byte) []byte { return []byte(hide(string(b), t.pick.Offer.Provider)) }}
 	if foreign, ok := reader.(*translated); ok {
 		s.pump.Tail = foreign.End

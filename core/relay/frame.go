@@ -61,8 +61,15 @@ type span struct{ from, to int }
 // NewSplitter makes a splitter for one stream whose events may be max bytes
 // long. Release gives its buffer back.
 func NewSplitter(kind core.Splitting, max int) *Splitter {
+	s := new(Splitter)
+	s.Begin(kind, max)
+	return s
+}
+
+// Begin is NewSplitter for one that lies in memory of the caller's.
+func (s *Splitter) Begin(kind core.Splitting, max int) {
 	p := buffers.Get().(*[]byte)
-	return &Splitter{kind: kind, max: max, pooled: p, buf: *p, value: -1}
+	*s = Splitter{kind: kind, max: max, pooled: p, buf: *p, value: -1}
 }
 
 // Release gives the buffer back; the splitter and its frames are done with.
