@@ -172,6 +172,14 @@ func (f *fit) learn(u *units, c class, tokens float64) bool {
 	return true
 }
 
+// calls is how many it knows of, the forgotten ones less.
+func (f *fit) calls() (n float64) {
+	for _, seen := range f.seen {
+		n += seen
+	}
+	return n
+}
+
 // usually is what the usual tokenizer makes of a prompt.
 func (u *units) usually() (n float64) {
 	for i, x := range u {

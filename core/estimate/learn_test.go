@@ -15,6 +15,7 @@ type rig struct {
 	t     testing.TB
 	e     *estimate.Estimator
 	vault *core.Memory
+	at    time.Time // when the last call settled
 }
 
 func newRig(t testing.TB) *rig {
@@ -42,7 +43,8 @@ func (r *rig) restart() {
 
 // receipt is of a settled call of key k.
 func (r *rig) receipt(job *core.Job, model core.Model, input, output int64) *core.Receipt {
-	rec := &core.Receipt{Kind: core.KindJob, Outcome: core.Settled, UsageFrom: core.FromProvider, Key: "k", Model: model,
+	r.at = r.at.Add(time.Second)
+	rec := &core.Receipt{Kind: core.KindJob, Outcome: core.Settled, SettledAt: r.at, UsageFrom: core.FromProvider, Key: "k", Model: model,
 		Usage: core.Usage{UncachedInput: core.Some(input), Output: core.Some(output)}}
 	rec.Operation = core.OpGenerate
 	r.e.Read(job, "k").Describe(&rec.Annex)
@@ -121,5 +123,40 @@ func TestPromptLearns(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestRests: of thousands of calls a second a tokenizer that knows enough learns from
+// one in ten milliseconds, and follows a model that changes all the same.
+func TestRests(t *testing.T) {
+	r := newRig(t)
+	job := textJob("The gateway reads each receipt once, and what it learns is kept beside it. Then it goes on to the next one, as many did before, word by word by word.")
+	tell := func(calls int, every time.Duration, tokens int64) (learnt int) {
+		at := r.at
+		for i := range calls {
+			rec := r.receipt(job, "m", tokens, 10)
+			rec.SettledAt = at.Add(time.Duration(i+1) * every)
+			r.e.Record(rec)
+			for _, c := range r.e.Changed() {
+				if c.Kind == "tokenizer" && c.Name == "m" {
+					learnt++
+				}
+			}
+		}
+		r.at = at.Add(time.Duration(calls) * every)
+		return learnt
+	}
+	if n := tell(500, time.Millisecond, 100); n < 400 || n > 411 {
+		t.Errorf("of the first 500 calls, one each ms, %d were learnt from, want the 400 that it remembers and a tenth of the rest", n)
+	}
+	if n := tell(1000, time.Millisecond, 100); n < 99 || n > 101 {
+		t.Errorf("of 1,000 calls in a second %d were learnt from, want 100", n)
+	}
+	if n := tell(20, 10*time.Millisecond, 100); n != 20 {
+		t.Errorf("of 20 calls, one each 10 ms, %d were learnt from", n)
+	}
+	tell(1000, time.Millisecond, 130)
+	if n := r.prompt(job, "m"); n < 120 || n > 135 {
+		t.Errorf("a second after the model has counted 130 tokens in place of 100 it is estimated at %d", n)
 	}
 }

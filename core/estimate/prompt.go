@@ -2,6 +2,7 @@ package estimate
 
 import (
 	"sync/atomic"
+	"time"
 
 	"headway/core"
 )
@@ -9,6 +10,11 @@ import (
 // mostModels is of how many models the tokenizers are kept, about 1.5 KB each; the
 // one that nobody used for longest goes.
 const mostModels = 1000
+
+// learnEvery is the least time between two calls that a tokenizer learns from once it
+// knows what it can remember: a call costs some 10 µs of the one who writes receipts,
+// and of thousands a second no more is learnt than of a hundred.
+const learnEvery = 10 * time.Millisecond
 
 // everyOne are the weights that are the usual ones.
 var everyOne = func() (w weights) {
@@ -38,6 +44,13 @@ type tokenizer struct {
 	// What follows is the recorder's.
 	fit  fit
 	used uint64
+	last time.Time // when the last call that it learnt from settled
+}
+
+// rests tells whether a call that settled at a time comes too soon to be learnt from.
+func (t *tokenizer) rests(at time.Time) bool {
+	since := at.Sub(t.last)
+	return since >= 0 && since < learnEvery && t.fit.calls() >= remembered
 }
 
 func newPrompts() *prompts {
@@ -66,9 +79,10 @@ func (p *prompts) learn(r *core.Receipt) {
 	if t == nil {
 		t = p.begin()
 	}
-	if !t.fit.learn(&u, c, tokens) {
+	if t.rests(r.SettledAt) || !t.fit.learn(&u, c, tokens) {
 		return
 	}
+	t.last = r.SettledAt
 	p.all.learn(&u, c, tokens)
 	p.shareAll()
 	p.clock++
