@@ -141,11 +141,7 @@ func (d *Desk) proveReceipt(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := core.CallID(r.PathValue("id"))
-	if _, ok := id.Time(); !ok {
-		return nil, core.Errorf(core.NotFound, "there is no call %s", quoted(string(id)))
-	}
-	at, err := seal.Find(d.Vault, id)
+	at, _, err := d.leafOf(core.CallID(r.PathValue("id")))
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +153,24 @@ func (d *Desk) proveReceipt(r *http.Request) (any, error) {
 		_, err := w.Write(proof)
 		return err
 	}}, nil
+}
+
+// leafOf is where a call's leaf is, and its receipt; nil: that is gone, and the leaf is
+// not. NotFound: there is no leaf.
+func (d *Desk) leafOf(id core.CallID) (seal.Position, *core.Receipt, error) {
+	if _, ok := id.Time(); !ok {
+		return seal.Position{}, nil, core.Errorf(core.NotFound, "there is no call %s", quoted(string(id)))
+	}
+	ended := int64(0)
+	r, err := d.Book.Receipt(id)
+	switch {
+	case err == nil:
+		ended = r.SettledAt.UnixMilli()
+	case !isKind(err, core.NotFound):
+		return seal.Position{}, nil, err
+	}
+	at, err := seal.Find(d.Vault, id, ended)
+	return at, r, err
 }
 
 func (d *Desk) exportReceipts(r *http.Request) (any, error) {

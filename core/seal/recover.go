@@ -1,11 +1,6 @@
 package seal
 
-import (
-	"bytes"
-	"fmt"
-
-	"headway/core"
-)
+import "headway/core"
 
 // Verdict is what a look at a stored log comes to.
 type Verdict string
@@ -118,97 +113,4 @@ func look(src Source, log *Log, head *Checkpoint) Recovery {
 		differs(head.Size, head.Root)
 	}
 	return r
-}
-
-// Find looks for a receipt's leaf, from the month in which its call came on. It looks
-// first where calls of that time are, which takes some milliseconds, then in all of
-// each log. NotFound: there is none.
-func Find(vault core.Vault, id core.CallID) (Position, error) {
-	at, ok := id.Time()
-	if !ok {
-		return Position{}, core.Errorf(core.NotFound, "there is no call %s", id)
-	}
-	src := records{vault}
-	var months []Month
-	var sizes []uint64
-	err := src.states(func(m Month, state []byte) bool {
-		log, _, err := parseState("-/"+string(m), state)
-		if err != nil {
-			return true // it is told where the log is opened
-		}
-		months, sizes = append(months, m), append(sizes, log.Size())
-		return m.calendar() >= monthOf(at) // one before is read too: it may have been open still
-	})
-	if err != nil {
-		return Position{}, err
-	}
-	search := search{src: src, mark: fmt.Appendf(nil, `"id":"%s",`, id)}
-	var starts []uint64
-	for i, m := range months {
-		start := search.near(m, sizes[i], at.UnixMilli())
-		starts = append(starts, start)
-		if p, ok, err := search.in(m, start, min(start+nearly, sizes[i])); ok || err != nil {
-			return p, err
-		}
-	}
-	for i := len(months) - 1; i >= 0; i-- {
-		for _, part := range [2][2]uint64{{0, starts[i]}, {min(starts[i]+nearly, sizes[i]), sizes[i]}} {
-			if p, ok, err := search.in(months[i], part[0], part[1]); ok || err != nil {
-				return p, err
-			}
-		}
-	}
-	return Position{}, core.Errorf(core.NotFound, "the receipt log has no leaf of call %s", id)
-}
-
-// nearly is how many leaves are looked at where a call's leaf is likely to be.
-const nearly = 16 << 10
-
-// search looks for one receipt.
-type search struct {
-	src  records
-	mark []byte // what its leaf has, and no other
-}
-
-// near is where the leaves of calls that came at a time begin, about: they are in the
-// order in which calls ended.
-func (s *search) near(m Month, size uint64, at int64) uint64 {
-	var leaf Leaf
-	lo, hi := uint64(0), size
-	for lo < hi {
-		mid := lo + (hi-lo)/2
-		r, ok, err := s.src.find(m, mid)
-		if err != nil || !ok {
-			return 0
-		}
-		later := false
-		r.each(func(_ int, _, text []byte) bool { // the first receipt of the run speaks for it
-			if leaf.parse(text) != nil || leaf.Type != typeReceipt {
-				return true
-			}
-			later = leaf.Time >= at
-			return false
-		})
-		if later {
-			hi = min(mid, r.first)
-		} else {
-			lo = max(mid+1, r.first+uint64(r.count))
-		}
-	}
-	const before = 512 // others that came later may have ended sooner
-	return lo - min(lo, before)
-}
-
-// in looks through a part of a log.
-func (s *search) in(m Month, from, to uint64) (p Position, found bool, err error) {
-	if from >= to {
-		return p, false, nil
-	}
-	err = s.src.Leaves(m, from, to, func(index uint64, leaf []byte) bool {
-		if found = bytes.Contains(leaf, s.mark); found {
-			p = Position{m, index}
-		}
-		return !found
-	})
-	return p, found, err
 }

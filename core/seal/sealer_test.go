@@ -387,8 +387,8 @@ func TestLargeLeaves(t *testing.T) {
 			t.Errorf("a record of %s has %d bytes", record.Kind, len(record.Value))
 		}
 	}
-	if size < got-4096 || size > got {
-		t.Errorf("%d bytes were announced, and are %d", size, got)
+	if size < got {
+		t.Errorf("at most %d bytes were announced, and are %d", size, got)
 	}
 	if err := r.vault.Write(list, nil); err != nil {
 		t.Fatal(err)
@@ -434,15 +434,15 @@ func TestFind(t *testing.T) {
 		if want.Month == "2026-11" && want.Index%23 != 0 && id != long.ID {
 			continue // a vault in memory is sorted for each look
 		}
-		got, err := Find(r.vault, id)
+		got, err := Find(r.vault, id, 0)
 		if err != nil || got != want {
 			t.Errorf("%v, %v; it is at %v", got, err, want)
 		}
 	}
-	if _, err := Find(r.vault, receipt(5000, r.now).ID); err == nil {
+	if _, err := Find(r.vault, receipt(5000, r.now).ID, 0); err == nil {
 		t.Error("a call that was not sealed is found")
 	}
-	if _, err := Find(r.vault, "nonsense"); err == nil {
+	if _, err := Find(r.vault, "nonsense", 0); err == nil {
 		t.Error("nonsense is found")
 	}
 }

@@ -100,7 +100,7 @@ func TestOverStore(t *testing.T) {
 		t.Fatal(report.Problem, err)
 	}
 	for _, id := range []core.CallID{ids[0], ids[each], ids[2*each-1]} {
-		at, err := seal.Find(st, id)
+		at, err := seal.Find(st, id, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
