@@ -98,7 +98,7 @@ func asciiKeys(text []byte) bool {
 func FuzzRecords(f *testing.F) {
 	r := newRun(0, 10)
 	r.add(noNonce[:], []byte("leaf"))
-	f.Add(r.value)
+	f.Add(r.record())
 	state, _ := NewLog("a/2026-11").AppendBinary(nil)
 	f.Add(state)
 	f.Fuzz(func(t *testing.T, value []byte) {

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/s2"
 
 	"headway/core"
 )
@@ -40,16 +43,20 @@ func indexed(prefix string, n uint64) string {
 	return prefix + "0000000000"[min(len(digits), 10):] + digits
 }
 
-// run is a group of leaves that are kept together: its record's value.
+// run is a group of leaves that are kept together. Its record:
 //
+//	1 byte    the number of its dictionary
 //	2 bytes   how many leaves
 //	of each:  32 bytes   the nonce that its salt is made of; all 0: it has none, or it was erased
-//	          2 bytes    its length
-//	          the leaf
+//	packed, of each: 2 bytes its length, the leaf
+//
+// A leaf of 600 bytes takes some 150 so, most of which are random. Nonces are not
+// packed: erasing one changes nothing else.
 type run struct {
-	first uint64
-	value []byte
-	count int
+	first  uint64
+	count  int
+	nonces []byte
+	leaves []byte
 }
 
 // A run has at most 256 leaves, and so many bytes that a record holds it.
@@ -58,42 +65,74 @@ const (
 	mostText = 128 << 10
 )
 
-func newRun(first uint64, size int) *run { return &run{first: first, value: make([]byte, 2, size)} }
+// packedLeaves is the first byte of a run's record. A dictionary never changes once runs
+// were kept with it; a better one gets another number.
+const packedLeaves = 1
+
+// leafDictionary is a receipt's leaf with what most have, and what others have in its
+// place before it.
+const leafDictionary = `"outcome":"failed","outcome":"truncated","outcome":"timeout","outcome":"client_gone","outcome":"lost","kind":"probe","kind":"test","usage_from":"estimate","usage_from":"mixed","cache_write_1h":"0000000","node":"","owner":"","cache_read_tokens":1,"cache_write_1h_tokens":1,"cache_write_tokens":1,"reasoning_tokens":1,` +
+	`{"attempts":1,"charge_picousd":"1000000","id":"01kbkx3q00rdxhvqqk3f9q9r5w","key":"4n1v0y6d4q2w8x3b7c9f5h0k","kind":"job","model":"","offer":"","outcome":"settled","prices_picousd_per_token":{"cache_read":"100000","cache_write":"1250000","input":"1000000","output":"2000000"},"private":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","provider":"","time":1764400000000,"type":"receipt","usage":{"output_tokens":1,"uncached_input_tokens":1},"usage_from":"provider"}`
+
+var leafPacker = sync.OnceValue(func() *s2.Dict { return s2.MakeDict([]byte(leafDictionary), []byte(`{"attempts"`)) })
+
+func newRun(first uint64, size int) *run { return &run{first: first, leaves: make([]byte, 0, size)} }
 
 // full tells whether another leaf of a length needs another run.
 func (r *run) full(leaf int) bool {
-	return r.count == mostRun || r.count > 0 && len(r.value)+saltSize+2+leaf > mostText
+	return r.count == mostRun || r.count > 0 && r.size()+saltSize+2+leaf > mostText
 }
 
+// size is how many bytes it has, unpacked.
+func (r *run) size() int { return 3 + len(r.nonces) + len(r.leaves) }
+
 func (r *run) add(nonce, leaf []byte) {
-	r.value = append(r.value, nonce...)
-	r.value = append(binary.BigEndian.AppendUint16(r.value, uint16(len(leaf))), leaf...)
+	r.nonces = append(r.nonces, nonce...)
+	r.leaves = append(binary.BigEndian.AppendUint16(r.leaves, uint16(len(leaf))), leaf...)
 	r.count++
-	binary.BigEndian.PutUint16(r.value, uint16(r.count))
+}
+
+// record is what it is kept as.
+func (r *run) record() []byte {
+	head := 3 + len(r.nonces)
+	value := make([]byte, head, head+s2.MaxEncodedLen(len(r.leaves)))
+	value[0] = packedLeaves
+	binary.BigEndian.PutUint16(value[1:], uint16(r.count))
+	copy(value[3:], r.nonces)
+	return value[:head+len(leafPacker().Encode(value[head:head:cap(value)], r.leaves))]
 }
 
 // parseRun reads a record of leaves; false: it is none.
 func parseRun(first uint64, value []byte) (r run, ok bool) {
-	if len(value) < 2 {
+	if len(value) < 3 || value[0] != packedLeaves {
 		return r, false
 	}
-	r = run{first, value, int(binary.BigEndian.Uint16(value))}
-	return r, r.count > 0 && r.count <= mostRun && r.each(func(int, []byte, []byte) bool { return true })
+	r = run{first: first, count: int(binary.BigEndian.Uint16(value[1:]))}
+	head := 3 + r.count*saltSize
+	if r.count == 0 || r.count > mostRun || len(value) < head {
+		return r, false
+	}
+	r.nonces = value[3:head:head]
+	if n, err := s2.DecodedLen(value[head:]); err != nil || n > 2*mostText {
+		return r, false
+	}
+	var err error
+	r.leaves, err = leafPacker().Decode(nil, value[head:])
+	return r, err == nil && r.each(func(int, []byte, []byte) bool { return true })
 }
 
 // each reads the leaves of a run until yield returns false; false: they are damaged.
 func (r *run) each(yield func(i int, nonce, leaf []byte) bool) bool {
-	const head = saltSize + 2
-	rest := r.value[2:]
+	rest := r.leaves
 	for i := range r.count {
-		if len(rest) < head {
+		if len(rest) < 2 {
 			return false
 		}
-		n := head + int(binary.BigEndian.Uint16(rest[saltSize:]))
+		n := 2 + int(binary.BigEndian.Uint16(rest))
 		if len(rest) < n {
 			return false
 		}
-		if !yield(i, rest[:saltSize], rest[head:n]) {
+		if !yield(i, r.nonces[i*saltSize:(i+1)*saltSize], rest[2:n]) {
 			return true
 		}
 		rest = rest[n:]

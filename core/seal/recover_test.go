@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"os"
 	"slices"
@@ -82,7 +83,7 @@ func TestStoreIsDamaged(t *testing.T) {
 		return func(value []byte) []byte { value[at] ^= 4; return value }
 	}
 	for name, damage := range map[string]func(*rig){
-		"a leaf of the last tile": func(r *rig) { r.change(KindRun, runName("2026-11", 257), flip(100)) },
+		"a leaf of the last tile": func(r *rig) { r.change(KindRun, runName("2026-11", 257), changeCharge) },
 		"a leaf is gone":          func(r *rig) { r.drop(KindRun, runName("2026-11", 257)) },
 		"a run is cut": func(r *rig) {
 			r.change(KindRun, runName("2026-11", 257), func(v []byte) []byte { return v[:len(v)-9] })
@@ -413,42 +414,53 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// changeCharge changes an amount in the first leaf of a run, whose form stays.
+// changeFirst changes the first leaf of a run in its place.
+func changeFirst(value []byte, change func(leaf []byte)) []byte {
+	r, _ := parseRun(0, value)
+	r.each(func(_ int, _, leaf []byte) bool {
+		change(leaf)
+		return false
+	})
+	return r.record()
+}
+
+// changeCharge changes an amount, and leaves the form as it is.
 func changeCharge(value []byte) []byte {
-	at := slices.Index(value, 'p')
-	for i := at; i < len(value); i++ {
-		if string(value[i:i+len(`picousd":"`)]) == `picousd":"` {
-			value[i+len(`picousd":"`)] ^= 1
-			return value
-		}
-	}
-	return nil
+	const name = `picousd":"`
+	return changeFirst(value, func(leaf []byte) { leaf[bytes.Index(leaf, []byte(name))+len(name)] ^= 1 })
 }
 
 func breakJSON(value []byte) []byte {
-	value[2+saltSize+2] = 'x'
-	return value
+	return changeFirst(value, func(leaf []byte) { leaf[0] = 'x' })
 }
 
 func TestParseRunRefuses(t *testing.T) {
 	r := newRun(5, 10)
 	r.add(noNonce[:], []byte("one"))
 	r.add(noNonce[:], []byte("two"))
-	if got, ok := parseRun(5, r.value); !ok || got.count != 2 {
+	value := r.record()
+	if got, ok := parseRun(5, value); !ok || got.count != 2 {
 		t.Fatal(got, ok)
 	}
-	for n := range r.value {
-		if _, ok := parseRun(5, r.value[:n]); ok {
-			t.Errorf("%d bytes of %d are read", n, len(r.value))
+	for n := range value {
+		if _, ok := parseRun(5, value[:n]); ok {
+			t.Errorf("%d bytes of %d are read", n, len(value))
 		}
 	}
-	longer := append(slices.Clone(r.value), 0)
+	longer := append(slices.Clone(value), 0)
 	if _, ok := parseRun(5, longer); ok {
 		t.Error("a byte too many is read")
 	}
-	binary.BigEndian.PutUint16(longer, mostRun+1)
-	if _, ok := parseRun(5, longer); ok {
-		t.Error("a run of too many leaves is read")
+	for _, count := range []uint16{0, 1, 3, mostRun + 1} {
+		other := slices.Clone(value)
+		binary.BigEndian.PutUint16(other[1:], count)
+		if _, ok := parseRun(5, other); ok {
+			t.Errorf("two leaves are read as %d", count)
+		}
+	}
+	value[0]++
+	if _, ok := parseRun(5, value); ok {
+		t.Error("a run of another dictionary is read")
 	}
 }
 

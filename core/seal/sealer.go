@@ -309,8 +309,8 @@ func (s *Sealer) add(leaf, nonce []byte) Position {
 
 func (s *Sealer) endRun() {
 	if s.run != nil {
-		s.records = append(s.records, core.Record{Kind: KindRun, Name: runName(s.cur.month, s.run.first), Value: s.run.value})
-		s.size = len(s.run.value) + len(s.run.value)/8 // the next is perhaps as large
+		s.records = append(s.records, core.Record{Kind: KindRun, Name: runName(s.cur.month, s.run.first), Value: s.run.record()})
+		s.size = len(s.run.leaves) + len(s.run.leaves)/8 // the next is perhaps as large
 		s.run = nil
 	}
 }
@@ -456,15 +456,16 @@ func (s *Sealer) Due() bool {
 	return ended || s.rotate || len(s.erase) > 0
 }
 
-// Size is how many bytes Changed would give, about. A group that its writer's
-// transaction must hold ends with it: a leaf has some 600 bytes, and 64 KiB at most.
+// Size is how many bytes Changed would give, at most. A group that its writer's
+// transaction must hold ends with it: a leaf has some 600 bytes, and 64 KiB at most,
+// before it is packed.
 func (s *Sealer) Size() int {
 	n := 0
 	for i := range s.records {
 		n += len(s.records[i].Name) + len(s.records[i].Value)
 	}
 	if s.run != nil {
-		n += len(s.run.value)
+		n += s.run.size()
 	}
 	return n
 }
@@ -537,14 +538,14 @@ func (s *Sealer) eraseQueued() {
 		name := runName(at.Month, r.first)
 		if runs[name] == nil {
 			runs[name] = r
-			size += len(r.value)
+			size += r.size()
 		}
 		nonce, _ := runs[name].find(at.Index)
 		clear(nonce)
 		s.add(appendErase(nil, originOf(s.p.Edge, at.Month), at.Index), noNonce[:])
 	}
 	for name, r := range runs {
-		s.records = append(s.records, core.Record{Kind: KindRun, Name: name, Value: r.value})
+		s.records = append(s.records, core.Record{Kind: KindRun, Name: name, Value: r.record()})
 	}
 }
 
