@@ -66,7 +66,11 @@ func (m *Memory) record(r *Receipt) {
 	}
 	m.recording.Lock()
 	defer m.recording.Unlock()
-	m.Recorder.Record(r)
+	c := *r // a Recorder says in it what it made of it
+	m.Recorder.Record(&c)
+	m.mu.Lock()
+	m.receipts[c.ID] = &c
+	m.mu.Unlock()
 	for _, rec := range m.Recorder.Changed() {
 		_ = m.Put(rec.Kind, rec.Name, rec.Value)
 	}

@@ -227,7 +227,8 @@ type Vault interface {
 // durable, in order and once, so that what it derives from them is stored in
 // the same transaction.
 type Recorder interface {
-	// Record takes one receipt.
+	// Record takes one receipt, and keeps nothing of it. It may set CountedOn, which is
+	// then stored with the rest.
 	Record(r *Receipt)
 	// Changed gives the values that changed since it was last asked.
 	Changed() []Record

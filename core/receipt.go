@@ -85,6 +85,40 @@ type Annex struct {
 	// most of it was, and how many there were of each unit (core/measure/MEASURES.md §8).
 	PromptClass string  `json:"prompt_class,omitempty"`
 	PromptUnits []int64 `json:"prompt_units,omitempty"`
+	// CountedOn is the day, YYYY-MM-DD in UTC, whose measures a receipt is in that was
+	// recorded too late for the day on which it settled.
+	CountedOn string `json:"counted_on,omitempty"`
+	// Expected is what the decision expected of the offer, where the decision itself is
+	// left out.
+	Expected *Expected `json:"expected,omitempty"`
+}
+
+// Expected are the tokens that a call was decided on.
+type Expected struct {
+	Fresh  Opt[int64] `json:"fresh_input_tokens,omitzero"`
+	Cached Opt[int64] `json:"cached_input_tokens,omitzero"`
+	Output Opt[int64] `json:"expected_output_tokens,omitzero"`
+}
+
+// ExpectedThere is what was expected of the offer that answered, or was tried last;
+// nil: nothing is known.
+func (r *Receipt) ExpectedThere() *Expected {
+	if r.Decision == nil {
+		return r.Expected
+	}
+	for i := range r.Decision.Offers {
+		if d := &r.Decision.Offers[i]; d.Offer == r.Offer && d.Refused == "" {
+			return &Expected{d.Fresh, d.Cached, d.Output}
+		}
+	}
+	return nil
+}
+
+// Measured is what of the unsigned part measures are recomputed from, which is small
+// whatever the call was like.
+func (r *Receipt) Measured() Annex {
+	return Annex{Operation: r.Operation, Streamed: r.Streamed, Timing: r.Timing, NodeTiming: r.NodeTiming,
+		PredictedWait: r.PredictedWait, ActualWait: r.ActualWait, CountedOn: r.CountedOn, Expected: r.ExpectedThere()}
 }
 
 // Timing are the figures of SPEC §2 and §4, in ms unless they say otherwise.

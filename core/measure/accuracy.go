@@ -33,23 +33,17 @@ func errorsOf(r *core.Receipt) (w wrong) {
 	if p, a := r.PredictedWait, r.ActualWait; p.OK && a.OK {
 		w[predictionError] = errorOf(p.V, a.V, a.V)
 	}
-	if r.UsageFrom != core.FromProvider || r.Decision == nil {
+	d := r.ExpectedThere()
+	if r.UsageFrom != core.FromProvider || d == nil {
 		return w
 	}
-	for i := range r.Decision.Offers {
-		d := &r.Decision.Offers[i]
-		if d.Offer != r.Offer || d.Refused != "" {
-			continue
-		}
-		// Server-run tools read more than the prompt that was estimated.
-		if in := float64(r.Usage.Input()); d.Fresh.OK && !r.Timing.FreshInputTokens.OK {
-			w[promptError] = errorOf(float64(d.Fresh.V+d.Cached.V), in, in)
-			w[cachedError] = errorOf(float64(d.Cached.V), float64(r.Usage.CacheRead.V), in)
-		}
-		if out := r.Usage.Output; d.Output.OK && out.OK {
-			w[outputError] = errorOf(float64(d.Output.V), float64(out.V), float64(out.V))
-		}
-		break
+	// Server-run tools read more than the prompt that was estimated.
+	if in := float64(r.Usage.Input()); d.Fresh.OK && !r.Timing.FreshInputTokens.OK {
+		w[promptError] = errorOf(float64(d.Fresh.V+d.Cached.V), in, in)
+		w[cachedError] = errorOf(float64(d.Cached.V), float64(r.Usage.CacheRead.V), in)
+	}
+	if out := r.Usage.Output; d.Output.OK && out.OK {
+		w[outputError] = errorOf(float64(d.Output.V), float64(out.V), float64(out.V))
 	}
 	return w
 }
@@ -61,7 +55,7 @@ func errorOf(expected, actual, of float64) core.Opt[int64] {
 		return core.Opt[int64]{}
 	}
 	e := math.Abs(expected-actual) / of * errorPrecision
-	if math.IsNaN(e) {
+	if math.IsNaN(e) || math.IsInf(e, 0) { // a receipt cannot keep what makes it
 		return core.Opt[int64]{}
 	}
 	return core.Some(int64(math.Floor(min(e, largest) + 0.5)))

@@ -25,6 +25,10 @@ type Check struct {
 	Saved []byte
 	// Progress, where not nil, is told now and then how many lines were read.
 	Progress func(lines int64)
+	// Receipt, where not nil, is told of each receipt in order, with what stands behind
+	// it unsigned (nil: nothing), while the export is read: it is good only once the
+	// report is. What it is given is valid until it returns.
+	Receipt func(origin string, index uint64, l *Leaf, measurements []byte)
 }
 
 // Verify checks an export: that what it holds is what was signed, all of it, in
@@ -32,7 +36,7 @@ type Check struct {
 // memory; what it finds wrong first is in the report. An error says that the
 // export cannot be read, or that the saved checkpoint is none.
 func Verify(r io.Reader, c Check) (*Report, error) {
-	v := &checker{in: bufio.NewReaderSize(r, 64<<10), progress: c.Progress}
+	v := &checker{in: bufio.NewReaderSize(r, 64<<10), progress: c.Progress, each: c.Receipt}
 	if err := v.start(c); err != nil {
 		return nil, err
 	}
@@ -67,6 +71,10 @@ type checker struct {
 	leaf   Leaf
 	buffer []byte
 	id     core.CallID // of the receipt that was read last, until its measurements are
+
+	each  func(origin string, index uint64, l *Leaf, measurements []byte) // nil: nobody is told
+	index uint64                                                          // of the leaf that was read last
+	held  bool                                                            // it is a receipt that each was not told of yet
 }
 
 func (v *checker) start(c Check) error {
@@ -184,7 +192,17 @@ func (v *checker) side(line []byte) error {
 	}
 	v.id = ""
 	v.log.Measured++
+	v.tell(rest[:len(rest)-1])
 	return nil
+}
+
+// tell gives away the receipt that was read last, once it is known what stands behind
+// it.
+func (v *checker) tell(measurements []byte) {
+	if v.held {
+		v.held = false
+		v.each(v.log.Origin, v.index, &v.leaf, measurements)
+	}
 }
 
 // export reads all of it.
@@ -206,6 +224,7 @@ func (v *checker) export() {
 	if v.end() != nil {
 		return
 	}
+	v.tell(nil)
 	if v.saved != nil && !slices.ContainsFunc(v.report.Logs, func(l LogReport) bool { return l.Origin == v.saved.Origin }) {
 		_ = v.wrongAt(v.line+1, WrongCutShort, "the saved checkpoint is of log %s, which the export does not hold", v.saved.Origin)
 	}
@@ -332,6 +351,7 @@ func (v *checker) logOf(origins []string, i int) error {
 		return err
 	}
 	v.id = ""
+	v.tell(nil)
 	if i > 0 && v.again(line, v.log.To, -1) || i == 0 && v.again(line, 0, -1) {
 		return v.twice()
 	}
@@ -680,6 +700,7 @@ func (v *checker) notLeaf(line []byte, first uint64, hashes []Hash, index uint64
 func (v *checker) take(index uint64, text []byte) error {
 	l, log := &v.leaf, v.log
 	v.id = ""
+	v.tell(nil)
 	if err := l.parse(text); err != nil {
 		return v.wrong(WrongFormat, "leaf %d of log %s was signed and is not of this format: %v", index, log.Origin, err)
 	}
@@ -694,7 +715,7 @@ func (v *checker) take(index uint64, text []byte) error {
 	}
 	switch l.Type {
 	case typeReceipt:
-		v.id = l.ID
+		v.id, v.index, v.held = l.ID, index, v.each != nil
 		if log.Receipts == 0 {
 			log.FirstTime, log.LastTime = l.Time, l.Time
 		}

@@ -50,6 +50,9 @@ func (s *Store) prepare() *batch {
 	text := s.text[:0] // the last batch is done with it
 	inBatch := map[core.CallID]bool{}
 	added := false
+	// Recorders say in a receipt what they made of it; who handed it over may still
+	// read it.
+	r := &core.Receipt{}
 	names := 0 // bytes: what is derived of a receipt has them in it, and is not packed
 	for len(b.items) < batchLimit && len(s.pending) > 0 && len(text) < s.maxBatch && names < s.maxBatch/4 {
 		w := s.pending[0]
@@ -61,12 +64,13 @@ func (s *Store) prepare() *batch {
 		inBatch[w.r.ID] = true
 		added = true
 		names += len(w.r.Model) + len(w.r.Offer) + len(w.r.Provider) + len(w.r.Node)
-		from := len(text)
-		text = s.encode(text, w.r)
-		b.entries = s.receiptEntries(b.entries, w.r, text[from:len(text):len(text)])
+		*r = *w.r
 		if s.recorder != nil {
-			s.recorder.Record(w.r)
+			s.recorder.Record(r)
 		}
+		from := len(text)
+		text = s.encode(text, r)
+		b.entries = s.receiptEntries(b.entries, r, text[from:len(text):len(text)])
 	}
 	if added {
 		b.entries = s.changed(b.entries)
@@ -77,14 +81,14 @@ func (s *Store) prepare() *batch {
 
 // encode appends a receipt, packed. One that is beyond what the store takes loses
 // its decision (the ranking of thousands of offers), then all of its unsigned
-// part.
+// part but what measures are recomputed from.
 func (s *Store) encode(dst []byte, r *core.Receipt) []byte {
 	text := s.encodeReceipt(s.plain[:0], reflect.ValueOf(r).Elem())
 	if len(text) > maxValue {
 		short := *r
-		short.Decision = nil
+		short.Decision, short.Expected = nil, r.ExpectedThere()
 		if text = s.encodeReceipt(text[:0], reflect.ValueOf(&short).Elem()); len(text) > maxValue {
-			short.Annex = core.Annex{}
+			short.Annex = r.Measured()
 			text = s.encodeReceipt(text[:0], reflect.ValueOf(&short).Elem())
 		}
 		s.log.Warn("store: a receipt was too long to be kept whole", "call", r.ID)

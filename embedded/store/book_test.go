@@ -219,12 +219,15 @@ func TestHugeReceipt(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := *huge
-	want.Decision = nil
+	want.Decision, want.Expected = nil, huge.ExpectedThere()
 	sameReceipt(t, got, &want)
 	if got, err = s.Receipt(huger.ID); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "charge", got.Charge, huger.Charge)
+	// What measures are recomputed from stays.
+	equal(t, "timing", got.Timing, huger.Timing)
+	equal(t, "expected", *got.Expected, *huger.ExpectedThere())
 }
 
 func TestQueueFull(t *testing.T) {

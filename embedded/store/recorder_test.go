@@ -86,6 +86,27 @@ func TestRecorder(t *testing.T) {
 	equal(t, "recorded", tape.ids(), want)
 }
 
+// What a Recorder says in a receipt is stored with it, and the receipt that was handed
+// over stays as it was.
+func TestRecorderSays(t *testing.T) {
+	s := mustOpen(t, t.TempDir(), options(t))
+	s.SetRecorder(late{})
+	run(t, s)
+	r := receiptAt(0)
+	put(t, s, r)
+	got, err := s.Receipt(r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "stored", got.CountedOn, "2026-04-02")
+	equal(t, "handed over", r.CountedOn, "")
+}
+
+type late struct{}
+
+func (late) Record(r *core.Receipt) { r.CountedOn = "2026-04-02" }
+func (late) Changed() []core.Record { return nil }
+
 // A record that the store does not take must not stop the receipts.
 func TestRecorderOfTooMuch(t *testing.T) {
 	s := mustOpen(t, t.TempDir(), quietly(t))
