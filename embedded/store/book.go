@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"time"
@@ -10,6 +11,10 @@ import (
 
 // Receipt reads one durable receipt (core.Book).
 func (s *Store) Receipt(id core.CallID) (*core.Receipt, error) {
+	receipts, measurements := s.kept()
+	if id.Expired(receipts) {
+		return nil, core.Errorf(core.NotFound, "there is no call %s", id)
+	}
 	value, err := s.get(receiptKey(id))
 	if err != nil {
 		return nil, readError("receipt "+string(id), err)
@@ -17,7 +22,8 @@ func (s *Store) Receipt(id core.CallID) (*core.Receipt, error) {
 	if value == nil {
 		return nil, core.Errorf(core.NotFound, "there is no call %s", id)
 	}
-	return s.decode(id, value)
+	r, err := s.decode(id, value)
+	return hide(r, measurements), err
 }
 
 func (s *Store) decode(id core.CallID, value []byte) (*core.Receipt, error) {
@@ -32,6 +38,14 @@ func (s *Store) decode(id core.CallID, value []byte) (*core.Receipt, error) {
 	return &r, nil
 }
 
+// hide takes out of a receipt what is kept no longer than it.
+func hide(r *core.Receipt, measurements time.Time) *core.Receipt {
+	if r != nil && r.ID.Expired(measurements) {
+		r.Annex = core.Annex{}
+	}
+	return r
+}
+
 // Receipts reads durable receipts in the order of their ids (core.Book). It holds
 // one receipt in memory and sees the store as it was when it began.
 func (s *Store) Receipts(from, to time.Time, newest bool, yield func(*core.Receipt) bool) error {
@@ -42,13 +56,20 @@ func (s *Store) Receipts(from, to time.Time, newest bool, yield func(*core.Recei
 	if !to.IsZero() {
 		hi = receiptsFrom(to)
 	}
+	receipts, measurements := s.kept()
+	if !receipts.IsZero() && from.Before(receipts) {
+		lo = receiptsFrom(receipts)
+	}
+	if bytes.Compare(lo, hi) >= 0 {
+		return nil
+	}
 	var bad error
 	err := s.scan(lo, hi, newest, func(key, value []byte) bool {
 		var r *core.Receipt
-		if r, bad = s.decode(core.CallID(key[len(receiptPrefix)+len("0000-00/"):]), value); bad != nil {
+		if r, bad = s.decode(idOf(key), value); bad != nil {
 			return false
 		}
-		return yield(r)
+		return yield(hide(r, measurements))
 	})
 	if err != nil {
 		return readError("a receipt", err)
@@ -60,9 +81,10 @@ func (s *Store) Receipts(from, to time.Time, newest bool, yield func(*core.Recei
 // job that is not known.
 func (s *Store) JobCalls(job core.JobID) ([]core.CallID, error) {
 	var ids []core.CallID
+	receipts, _ := s.kept()
 	prefix := jobKeys(job)
 	err := s.scan([]byte(prefix), after(prefix), false, func(key, _ []byte) bool {
-		if len(key) == len(prefix)+callIDLen {
+		if len(key) == len(prefix)+callIDLen && !core.CallID(key[len(prefix):]).Expired(receipts) {
 			ids = append(ids, core.CallID(key[len(prefix):]))
 		}
 		return true
@@ -71,7 +93,7 @@ func (s *Store) JobCalls(job core.JobID) ([]core.CallID, error) {
 		return nil, readError("a job's calls", err)
 	}
 	// A call that named no job is its own, and has no entry in the index.
-	if id := core.CallID(job); len(id) == callIDLen {
+	if id := core.CallID(job); len(id) == callIDLen && !id.Expired(receipts) {
 		own, err := s.get(receiptKey(id))
 		if err != nil {
 			return nil, readError("receipt "+string(id), err)

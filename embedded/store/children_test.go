@@ -12,6 +12,7 @@ var children = map[string]func(dir string) error{
 	"crash": crash,
 	"seal":  sealing,
 	"idle":  idle,
+	"drop":  dropping,
 }
 
 var (

@@ -26,11 +26,10 @@
 //	v/<kind>/<name>             a record of the Vault
 //	w/<any key of the above>    its witness: the CRC-32C of that key's value
 //
-// Months come first so that old receipts (and w/r/<YYYY-MM>/) can be dropped as a
-// prefix. A job name
-// of more than 256 bytes is kept as its SHA-256. Receipts sort before everything
-// else: Badger compacts what lies between a new table's first and last key, and
-// that must not be all receipts.
+// Months come first so that old receipts (and w/r/<YYYY-MM>/) lie side by side when
+// they are dropped (retention.go). A job name of more than 256 bytes is kept as its
+// SHA-256. Receipts sort before everything else: Badger compacts what lies between a
+// new table's first and last key, and that must not be all receipts.
 //
 // # Damage
 //
@@ -114,6 +113,8 @@ type Store struct {
 	damaged                     atomic.Bool   // a table is: nothing is compacted any more
 	running                     chan struct{} // a place for one: taken by Run, and by Close once Run has returned
 	users                       sync.WaitGroup
+
+	keep atomic.Pointer[core.Retention] // nil: all is kept
 
 	sick atomic.Pointer[core.Error] // why the last commit failed; nil: it did not
 
