@@ -87,7 +87,7 @@ func (s *Sealer) Checkpoint(m Month) (*Checkpoint, error) {
 // over, and never gone on from. A restore puts it at MONTH.restored.
 func (s *Sealer) restored(m Month) (*Checkpoint, error) {
 	text, err := readBounded(restoredPath(s.p.Dir, m), mostNote)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 {
 		return nil, core.Errorf(core.NotFound, "nothing of log %s is signed", m)
 	}
 	if err != nil {

@@ -31,8 +31,26 @@ type Head struct {
 
 const placeSize = 4 << 10
 
-func headPath(dir string, m Month) string     { return filepath.Join(dir, string(m)+".checkpoint") }
+func headPath(dir string, m Month) string { return filepath.Join(dir, string(m)+".checkpoint") }
+
+// restoredPath is the file that a restore leaves for each log which may have been signed
+// further than the backup knows: it holds the backup's checkpoint, or nothing. Where
+// the log has no head, it is never signed again.
 func restoredPath(dir string, m Month) string { return filepath.Join(dir, string(m)+".restored") }
+
+// WriteRestored leaves that file in dir for the log of a name; note is the backup's
+// checkpoint of it, nil where it has none.
+func WriteRestored(dir string, m Month, note []byte) error {
+	if !m.valid() {
+		return core.Errorf(core.Invalid, "%q is not the name of a log", string(m[:min(len(m), 32)]))
+	}
+	f, err := os.OpenFile(restoredPath(dir, m), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(note)
+	return errors.Join(err, f.Sync(), f.Close())
+}
 
 // What a head's error is about.
 const (

@@ -490,3 +490,38 @@ func TestRestore(t *testing.T) {
 		t.Fatalf("%+v", report)
 	}
 }
+
+// TestRestoreNamesTaken is a store of a backup in which nothing says yet that the log
+// was signed, and a month that began after the backup was made: the server of before
+// may have signed both, so neither name is signed again.
+func TestRestoreNamesTaken(t *testing.T) {
+	r := newRig(t)
+	r.add(5, 64) // one group: its state says that nothing was signed before it
+	if err := os.Remove(headPath(r.parts.Dir, "2026-11")); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []Month{"2026-11", "2026-12"} {
+		if err := WriteRestored(r.parts.Dir, m, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.open()
+	if st := r.seal.Status(); len(st.Broken) != 1 || st.Broken[0].Verdict != Short {
+		t.Fatalf("%+v", st)
+	}
+	if _, err := r.seal.Checkpoint("2026-11"); err == nil {
+		t.Error("there is a checkpoint")
+	}
+	r.add(5, 5)
+	r.now = time.Date(2026, 12, 3, 0, 0, 0, 0, time.UTC)
+	r.add(5, 5)
+	r.now = time.Date(2027, 1, 3, 0, 0, 0, 0, time.UTC)
+	r.add(5, 5)
+	if got := r.months(); !slices.Equal(got, []Month{"2026-11", "2026-11.2", "2026-12.2", "2027-01"}) {
+		t.Fatal(got)
+	}
+	good(t, r.export(ExportOptions{}, "2026-11.2", "2026-12.2", "2027-01"), Check{Keys: r.seal.Keys()})
+	if err := WriteRestored(r.parts.Dir, "../x", nil); err == nil {
+		t.Error("a name that is none is written")
+	}
+}

@@ -209,9 +209,18 @@ func (s *Sealer) find(m Month, value []byte) (*current, Recovery) {
 	if head.Last() != nil {
 		c.signed = head.Last().Size
 	}
-	if r.Err == nil && signed > c.signed {
+	restored := false
+	if _, err := os.Lstat(restoredPath(s.p.Dir, m)); head.Last() == nil {
+		restored = !errors.Is(err, os.ErrNotExist)
+	}
+	switch {
+	case r.Err != nil:
+	case restored:
+		r.Signed = nil
+		r.Verdict, r.Err = Short, core.Errorf(core.Unavailable, "log %s came with a backup, and may have been signed further than that", m)
+	case signed > c.signed:
 		// Nobody knows now how much was signed: the file is gone or an older one, or its
-		// newest place is damaged. A store that was restored without it is such a one.
+		// newest place is damaged.
 		r.Signed = nil
 		r.Verdict, r.Err = Short, core.Errorf(core.Unavailable, "the checkpoint file of log %s is gone or an old one, at least %d leaves were signed", m, signed)
 	}
@@ -397,7 +406,8 @@ func (s *Sealer) masksOf(m Month) (*masks, error) {
 }
 
 // free is the first log of a month that nothing is known of, and what was signed
-// of those before it while the store knows nothing of them.
+// of those before it while the store knows nothing of them. A log that a restore has
+// named may have been signed by the server of before.
 func (s *Sealer) free(m Month) (Month, []Tree, error) {
 	var taken []Tree
 	for n := 1; n <= mostParts; n++ {
@@ -406,7 +416,13 @@ func (s *Sealer) free(m Month) (Month, []Tree, error) {
 		if err != nil {
 			return "", nil, err
 		}
-		if _, err := os.Lstat(headPath(s.p.Dir, name)); state == nil && errors.Is(err, os.ErrNotExist) {
+		free := state == nil
+		for _, path := range []string{headPath(s.p.Dir, name), restoredPath(s.p.Dir, name)} {
+			if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+				free = false
+			}
+		}
+		if free {
 			return name, taken, nil
 		}
 		if state == nil {
