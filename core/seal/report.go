@@ -5,21 +5,23 @@ import (
 	"math/big"
 	"math/bits"
 	"strings"
+	"time"
 
 	"headway/core"
 )
 
 // What is wrong with an export, in one word.
 const (
-	WrongFormat     = "format"       // not a line of this format, or not where it may stand
-	WrongEdited     = "edited"       // not what was signed
-	WrongMissing    = "missing"      // something that was signed is not there
-	WrongOrder      = "out_of_order" // it is there, later
-	WrongTwice      = "twice"        // it was there already
-	WrongCutShort   = "cut_short"    // it ends too early, or holds less than the saved checkpoint
-	WrongSignature  = "signature"    // a signature is not that of its key
-	WrongUnknownKey = "unknown_key"  // signed by none of the known keys
-	WrongRewritten  = "rewritten"    // signed, but not what the saved checkpoint was over
+	WrongFormat      = "format"       // not a line of this format, or not where it may stand
+	WrongEdited      = "edited"       // not what was signed
+	WrongMissing     = "missing"      // something that was signed is not there
+	WrongOrder       = "out_of_order" // it is there, later
+	WrongTwice       = "twice"        // it was there already
+	WrongCutShort    = "cut_short"    // it ends too early, or holds less than the saved checkpoint
+	WrongSignature   = "signature"    // a signature is not that of its key
+	WrongUnknownKey  = "unknown_key"  // signed by none of the known keys
+	WrongUnwitnessed = "unwitnessed"  // signed by no witness that was asked for
+	WrongRewritten   = "rewritten"    // signed, but not what the saved checkpoint was over
 )
 
 // Problem is the first thing that is wrong.
@@ -124,17 +126,19 @@ type Report struct {
 // LogReport is what is held of one log.
 type LogReport struct {
 	Tree
-	From         uint64 `json:"from"` // of the leaves that are here
-	To           uint64 `json:"to"`
-	Closed       bool   `json:"closed"`              // its last leaf says that its month is over
-	Follows      string `json:"follows,omitempty"`   // the log that its first leaf names
-	Lost         []Tree `json:"lost,omitempty"`      // what its first leaf says was signed and is gone
-	Saved        string `json:"saved,omitempty"`     // how it stands to the saved checkpoint: "same" or "grown"
-	Cosignatures int    `json:"cosignatures"`        // of others; they are not checked
-	Erased       int64  `json:"erased,omitempty"`    // leaves that say that a private part was dropped
-	NewKeys      []Key  `json:"new_keys,omitempty"`  // that its leaves introduce
-	Measured     int64  `json:"measured,omitempty"`  // receipts with unsigned measurements beside them
-	FirstTime    int64  `json:"first_time,omitzero"` // of the calls, ms since 1970
-	LastTime     int64  `json:"last_time,omitzero"`
+	From         uint64     `json:"from"` // of the leaves that are here
+	To           uint64     `json:"to"`
+	Closed       bool       `json:"closed"`            // its last leaf says that its month is over
+	Follows      string     `json:"follows,omitempty"` // the log that its first leaf names
+	Lost         []Tree     `json:"lost,omitempty"`    // what its first leaf says was signed and is gone
+	Saved        string     `json:"saved,omitempty"`   // how it stands to the saved checkpoint: "same" or "grown"
+	Cosignatures int        `json:"cosignatures"`      // of others; only a witness's that was asked for is checked
+	Witness      string     `json:"witness,omitempty"` // that was asked for and has signed
+	WitnessedAt  *time.Time `json:"witnessed_at,omitempty"`
+	Erased       int64      `json:"erased,omitempty"`    // leaves that say that a private part was dropped
+	NewKeys      []Key      `json:"new_keys,omitempty"`  // that its leaves introduce
+	Measured     int64      `json:"measured,omitempty"`  // receipts with unsigned measurements beside them
+	FirstTime    int64      `json:"first_time,omitzero"` // of the calls, ms since 1970
+	LastTime     int64      `json:"last_time,omitzero"`
 	Sums
 }

@@ -23,6 +23,9 @@ type Check struct {
 	// Saved, where not nil, is a checkpoint that was kept from earlier: the export
 	// must hold at least what it was over, unchanged.
 	Saved []byte
+	// Witnesses, where there are any, are those of whom one at least must have signed
+	// each checkpoint too.
+	Witnesses []WitnessKey
 	// Progress, where not nil, is told now and then how many lines were read.
 	Progress func(lines int64)
 	// Receipt, where not nil, is told of each receipt in order, with what stands behind
@@ -64,6 +67,7 @@ type checker struct {
 	given  bool
 	keys   []Key // that are believed
 	saved  *Checkpoint
+	others []WitnessKey // of whom one must have signed
 
 	log    *LogReport // the one that is read
 	at     int64      // the line that it began with
@@ -78,7 +82,7 @@ type checker struct {
 }
 
 func (v *checker) start(c Check) error {
-	v.keys, v.given = slices.Clone(c.Keys), len(c.Keys) > 0
+	v.keys, v.given, v.others = slices.Clone(c.Keys), len(c.Keys) > 0, c.Witnesses
 	v.report.KeysFrom = "export"
 	if v.given {
 		v.report.KeysFrom = "given"
@@ -504,6 +508,9 @@ func (v *checker) begin(c *Checkpoint) error {
 	v.report.Logs = append(v.report.Logs, LogReport{Tree: c.Tree, Cosignatures: c.Cosignatures})
 	v.log, v.at = &v.report.Logs[len(v.report.Logs)-1], v.line
 	v.edge = edge{}
+	if err := v.witnessed(c); err != nil {
+		return err
+	}
 	if v.saved == nil || v.saved.Origin != c.Origin {
 		return nil
 	}
@@ -519,6 +526,24 @@ func (v *checker) begin(c *Checkpoint) error {
 		v.log.Saved = "same"
 	default:
 		return v.rewritten()
+	}
+	return nil
+}
+
+// witnessed looks for the line of a witness where one is asked for.
+func (v *checker) witnessed(c *Checkpoint) error {
+	for _, k := range v.others {
+		_, at, err := k.cosigned(c.Note)
+		switch {
+		case err == nil:
+			v.log.Witness, v.log.WitnessedAt = k.Name, &at
+			return nil
+		case errors.Is(err, errSignature):
+			return v.wrong(WrongSignature, "the line of the witness %s under the checkpoint of log %s is not its signature", k.Name, c.Origin)
+		}
+	}
+	if len(v.others) > 0 {
+		return v.wrong(WrongUnwitnessed, "the checkpoint of log %s is signed by no witness that was asked for", c.Origin)
 	}
 	return nil
 }
