@@ -253,21 +253,28 @@ func (s *Sealer) DropSecret(m Month) error {
 
 // over refuses a log that is not done with.
 func (s *Sealer) over(m Month) error {
-	c, err := s.Checkpoint(m)
+	state, err := s.p.Vault.Get(KindLog, string(m))
 	if err != nil {
 		return err
 	}
-	var last *Leaf
-	err = readLeaves(s.src, m, c.Size-1, c.Size, func(_ uint64, text []byte) bool {
-		last, err = ParseLeaf(text)
-		return false
-	})
+	if state == nil {
+		return core.Errorf(core.NotFound, "there is no log %s", m)
+	}
+	closed := false
+	if c, err := s.Checkpoint(m); err == nil {
+		err = readLeaves(s.src, m, c.Size-1, c.Size, func(_ uint64, text []byte) bool {
+			last, err := ParseLeaf(text)
+			closed = err == nil && last.Type == typeClose
+			return false
+		})
+		closed = closed || err != nil // its last leaf is gone: a Drop was cut off
+	}
 	s.mu.Lock()
 	_, current, _ := splitOrigin(s.stored.Origin)
 	s.mu.Unlock()
-	// One that was given up has no last leaf; nothing is owed of it two months later.
-	open := err == nil && last != nil && last.Type != typeClose && m.next() >= current.calendar()
-	if current == m || open {
+	// One that was given up, or came with a backup, has no last leaf; nothing is owed of
+	// it two months later.
+	if current == m || !closed && m.next() >= current.calendar() {
 		return core.Field("month", "log %s is not closed and signed yet", m)
 	}
 	return nil

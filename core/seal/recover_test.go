@@ -521,6 +521,14 @@ func TestRestoreNamesTaken(t *testing.T) {
 		t.Fatal(got)
 	}
 	good(t, r.export(ExportOptions{}, "2026-11.2", "2026-12.2", "2027-01"), Check{Keys: r.seal.Keys()})
+	for _, m := range []Month{"2026-11", "2026-11.2"} { // its time is over though nobody has closed it
+		if err := r.seal.Drop(m); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := r.months(); len(got) != 2 {
+		t.Error(got)
+	}
 	if err := WriteRestored(r.parts.Dir, "../x", nil); err == nil {
 		t.Error("a name that is none is written")
 	}
