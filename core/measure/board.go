@@ -72,8 +72,8 @@ func NewBoard(clock core.Clock, vault core.Vault) (*Board, error) {
 // Record takes one receipt: its values into the sketches of the day on which it
 // was settled, its first token into the offer's live estimate, the errors of what
 // was predicted into the offer's. What settled on a day that the window already has
-// counts on today's instead, so that a published median never changes, and
-// raises Late.
+// counts on today's instead, so that a published median never changes: the receipt
+// then says so, and Late rises.
 func (b *Board) Record(r *core.Receipt) {
 	v := valuesOf(r)
 	off := errorsOf(r)
@@ -94,18 +94,14 @@ func (b *Board) Record(r *core.Receipt) {
 	d := dayOf(r.SettledAt)
 	if d <= sealed(now) {
 		d = dayOf(now)
+		r.CountedOn = d.String()
 		b.late.Add(1)
 	}
-	for m, v := range v {
-		if v > 0 {
-			b.count(entry{day: d, what: measureNames[m], pair: Pair{r.Provider, r.Model}}, v)
-		}
-	}
-	for kind, e := range off {
-		if e.OK {
-			b.count(entry{day: d, what: errorNames[kind], offer: r.Offer}, e.V)
-		}
-	}
+	adds(r, d, v, off, func(e entry, v int64) {
+		s := sketchOf(b.days, e)
+		s.Add(v)
+		b.dirty[e] = s
+	})
 	if b.partial {
 		select {
 		case b.wake <- struct{}{}:
@@ -114,11 +110,18 @@ func (b *Board) Record(r *core.Receipt) {
 	}
 }
 
-// count adds to one sketch; the caller holds mu.
-func (b *Board) count(e entry, v int64) {
-	s := b.sketch(e)
-	s.Add(v)
-	b.dirty[e] = s
+// adds gives each value that a receipt adds to a day, and to which of its sketches.
+func adds(r *core.Receipt, d day, v values, off wrong, add func(entry, int64)) {
+	for m, v := range v {
+		if v > 0 {
+			add(entry{day: d, what: measureNames[m], pair: Pair{r.Provider, r.Model}}, v)
+		}
+	}
+	for kind, e := range off {
+		if e.OK {
+			add(entry{day: d, what: errorNames[kind], offer: r.Offer}, e.V)
+		}
+	}
 }
 
 // firstToken is the sample of a live estimate: of settled, streamed, real calls.
@@ -191,27 +194,16 @@ func (b *Board) refresh() *view {
 	defer b.mu.Unlock()
 	now := b.clock()
 	if to := sealed(now); b.strict == nil || to != b.strictTo {
-		b.strict, b.strictTo = b.span(to-windowDays+1, to), to
-		b.partial = slices.ContainsFunc(b.strict.all[:], func(m median) bool { return m.jobs == 0 })
+		b.strict, b.strictTo = spanOf(b.days, to-windowDays+1, to), to
+		b.partial = b.strict.lacking()
 	}
 	today := &span{}
 	if b.partial {
-		today = b.span(b.strictTo+1, dayOf(now))
+		today = spanOf(b.days, b.strictTo+1, dayOf(now))
 	}
 	v := newView(b.strictTo, b.strict, today)
 	b.view.Store(v)
 	return v
-}
-
-// span merges the days from and to and between; the caller holds mu.
-func (b *Board) span(from, to day) *span {
-	var days []map[Pair]*sketches
-	for d, s := range b.days {
-		if d >= from && d <= to {
-			days = append(days, s.pairs)
-		}
-	}
-	return newSpan(days)
 }
 
 // Measures are the figures of a provider and model in the snapshot; those of the

@@ -90,7 +90,7 @@ func (b *Board) load() error {
 			bad = damaged(kindDay, name, err)
 			return false
 		}
-		if into := b.sketch(e); into != nil {
+		if into := sketchOf(b.days, e); into != nil {
 			*into = *s
 		}
 		return true
@@ -168,10 +168,10 @@ func damaged(kind, name string, err error) error {
 	}
 }
 
-// sketch is the sketch of an entry, made where there is none; nil for a measure
+// sketchOf is the sketch of an entry, made where there is none; nil for a measure
 // that this version does not know.
-func (b *Board) sketch(e entry) *Sketch {
-	d := made(b.days, e.day)
+func sketchOf(days map[day]*daySketches, e entry) *Sketch {
+	d := made(days, e.day)
 	if d.pairs == nil {
 		d.pairs, d.errors = map[Pair]*sketches{}, map[core.OfferID]*offErrors{}
 	}

@@ -34,7 +34,9 @@ const (
 	streamMicros    = 250_000
 	mostTokens      = math.MaxInt64 / 1_000_000_000
 	mostMillis      = largest / 1_000
-	unitsPerDecimal = 1_000 // µs in a ms, thousandths of a token per second
+	mostCount       = 1<<53 - 1 // what a leaf of the signed log holds
+	mostName        = 320       // bytes, of an offer, and of a provider and model together
+	unitsPerDecimal = 1_000     // µs in a ms, thousandths of a token per second
 )
 
 // values are what one receipt adds to the measures, in the integers of a
@@ -84,7 +86,19 @@ func unwaited(r *core.Receipt) bool {
 func counts(r *core.Receipt) bool {
 	return r.Outcome == core.Settled &&
 		(r.Kind == core.KindJob || r.Kind == core.KindProbe) &&
-		(r.Operation == "" || r.Operation.Generates())
+		(r.Operation == "" || r.Operation.Generates()) && fits(r)
+}
+
+// fits tells whether a receipt can be in the signed log, and what it adds under its
+// names in the vault: what others cannot recompute is not counted.
+func fits(r *core.Receipt) bool {
+	u := &r.Usage
+	for _, n := range [...]int64{u.UncachedInput.V, u.CacheRead.V, u.CacheWrite.V, u.CacheWrite1h.V, u.Output.V, u.Reasoning.V} {
+		if n < 0 || n > mostCount {
+			return false
+		}
+	}
+	return len(r.Provider)+len(r.Model) <= mostName && len(r.Offer) <= mostName
 }
 
 func cameAsStream(r *core.Receipt, window int64) bool {

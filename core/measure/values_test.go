@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"math/big"
+	"strings"
 	"testing"
 
 	"headway/core"
@@ -43,7 +44,8 @@ func TestValues(t *testing.T) {
 		{"input unknown", job(func(r *core.Receipt) {
 			r.Usage.UncachedInput, r.Usage.CacheWrite = core.Opt[int64]{}, core.Opt[int64]{}
 		}), want{output: 50}},
-		{"input below 0", job(func(r *core.Receipt) { r.Usage.UncachedInput = i(-5) }), want{output: 50}},
+		{"fresh input below 0", job(func(r *core.Receipt) { r.Timing.FreshInputTokens = i(-5) }), want{output: 50}},
+		{"input below 0", job(func(r *core.Receipt) { r.Usage.UncachedInput = i(-5) }), want{}},
 		{"input grown by server-run tools", job(func(r *core.Receipt) { r.Usage.UncachedInput, r.Timing.FreshInputTokens = i(400_000), i(700) }), want{base: 200, output: 50}},
 		{"hidden reasoning", job(func(r *core.Receipt) { r.Timing.StreamedOutputTokens = i(40) }), want{base: 200, output: 20}},
 		{"nothing streamed of it", job(func(r *core.Receipt) { r.Timing.StreamedOutputTokens = i(0) }), want{base: 200}},
@@ -88,7 +90,13 @@ func TestValues(t *testing.T) {
 		{"a wait below 0", job(func(r *core.Receipt) { r.Timing.DispatchToFirstToken = f(-1) }), want{output: 50}},
 		{"a wait that is no number", job(func(r *core.Receipt) { r.Timing.DispatchToFirstToken = f(math.NaN()) }), want{output: 50}},
 		{"an endless wait", job(func(r *core.Receipt) { r.Timing.DispatchToFirstToken = f(math.Inf(1)) }), want{output: 50}},
-		{"a count of another world", job(func(r *core.Receipt) { r.Usage.Output = i(math.MaxInt64) }), want{base: 200}},
+		{"a count of another world", job(func(r *core.Receipt) { r.Usage.Output = i(1<<53 - 1) }), want{base: 200}},
+		{"a count that cannot be sealed", job(func(r *core.Receipt) { r.Usage.Output = i(1 << 53) }), want{}},
+		{"names of 320 bytes", job(func(r *core.Receipt) {
+			r.Provider, r.Model, r.Offer = "p", core.Model(strings.Repeat("m", 319)), core.OfferID(strings.Repeat("o", 320))
+		}), want{base: 200, output: 50}},
+		{"names that are too long", job(func(r *core.Receipt) { r.Provider, r.Model = "p", core.Model(strings.Repeat("m", 320)) }), want{}},
+		{"an offer whose name is too long", job(func(r *core.Receipt) { r.Offer = core.OfferID(strings.Repeat("o", 321)) }), want{}},
 		{"rounded down to a thousandth", job(func(r *core.Receipt) { r.Usage.Output, r.Timing.FirstTokenToEnd = i(2), f(3000) }), want{base: 200, output: 0.666}},
 	}
 	for _, tt := range tests {

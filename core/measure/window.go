@@ -127,6 +127,22 @@ func newSpan(days []map[Pair]*sketches) *span {
 	return out
 }
 
+// spanOf merges the days from and to and between.
+func spanOf(all map[day]*daySketches, from, to day) *span {
+	var days []map[Pair]*sketches
+	for d, s := range all {
+		if d >= from && d <= to {
+			days = append(days, s.pairs)
+		}
+	}
+	return newSpan(days)
+}
+
+// lacking tells whether there is a measure without any job.
+func (s *span) lacking() bool {
+	return slices.ContainsFunc(s.all[:], func(m median) bool { return m.jobs == 0 })
+}
+
 // measure applies the steps of SPEC §5 to one pair: its own median drawn towards
 // the model's where jobs are few, else the model's, else that of all.
 func (s *span) measure(p Pair, m measure) core.Measure {
