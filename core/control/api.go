@@ -41,6 +41,8 @@ func endpoints() []endpoint {
 			"The decisions of calls, the newest first, with the figures that they were made on, so that another strategy can be tried on them.", (*Desk).listDecisions},
 		{"GET", root + "jobs/{id}", nil, "The whole receipts of a job's calls, the oldest first. A call's id is the job of that call.", (*Desk).getJob},
 		{"GET", root + "measures", paging, "Base latency, prefill speed and output speed of each provider and model. They are of last week, not of now, and include the network.", (*Desk).listMeasures},
+		{"GET", root + "measures/days", nil,
+			"The stored sketch of each day, measure, provider and model, and of each offer's errors, and the medians, as JSON lines: what headway receipts recompute compares.", (*Desk).listDays},
 		{"GET", root + "speed", nil, "Every measure at once with its window, and how far the predicted waits of each offer were off.", (*Desk).getSpeed},
 		{"GET", root + "usage", []string{"from", "to", "by"}, "Calls, tokens, charge and mean speeds of a period; by is a list of model, provider, key, node and day, or of several joined by +.", (*Desk).getUsage},
 		{"GET", root + "models", paging, "The models that are served, each with its offers.", (*Desk).listModels},

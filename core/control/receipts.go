@@ -272,8 +272,8 @@ func receiptParts(s *seal.Sealer, month string, from, to time.Time) ([]seal.Part
 }
 
 // measured is the unsigned part of a receipt beside its leaf: what measures are
-// recomputed from. Why an offer was chosen, and the trace that it was a part of, are
-// the operator's.
+// recomputed from. Why an offer was chosen, but for the tokens that it was expected to
+// need, and the trace that it was a part of, are the operator's.
 type measured struct {
 	SettledAt time.Time `json:"settled_at"`
 	core.Annex
@@ -289,7 +289,7 @@ func (d *Desk) measurements(id core.CallID) ([]byte, error) {
 		return nil, err
 	}
 	m := measured{r.SettledAt, r.Annex}
-	m.Decision, m.TraceID = nil, ""
+	m.Expected, m.Decision, m.TraceID = r.ExpectedThere(), nil, ""
 	return json.Marshal(m)
 }
 
