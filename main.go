@@ -82,7 +82,7 @@ func serve(o command.ServeOptions) error {
 	if err != nil {
 		return err
 	}
-	sealer, err := command.OpenReceiptLog(file, st, &secrets.Pepper, clock, log)
+	sealer, err := command.OpenReceiptLog(file, st, st, &secrets.Pepper, clock, log)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func serve(o command.ServeOptions) error {
 		Changed: func() { desk.NodesChanged() }, Disconnect: nodes.Disconnect})
 	metrics := gateway.NewMetrics()
 	gw := gateway.New(gateway.Parts{Clock: clock, Log: log, Adapters: adapters.All(), Providers: adapters.Providers(clock), Keys: keys,
-		Book: st, Board: board, Estimator: estimator, Accounts: accounts, Scripts: folder, Dialer: dialer{edge, transports}, Metrics: metrics, ReceiptLog: control.ReceiptLogWord(sealer)})
+		Book: st, Board: board, Estimator: estimator, Accounts: accounts, Scripts: folder, Dialer: dialer{edge, transports}, Metrics: metrics, ReceiptLog: control.ReceiptLogWord(sealer), ReceiptsHeld: sealer.Held})
 	metrics.Watch(gw)
 	metrics.WatchScripts(folder)
 	metrics.WatchNodes(edge.Nodes)

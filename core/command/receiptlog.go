@@ -21,8 +21,9 @@ const (
 // OpenReceiptLog opens the signed log of receipts of a data folder (SPEC §11): its
 // checkpoints are in DATA/log, its keys and secrets sealed in the vault. The edge is
 // called headway.local/ and eight letters and digits, made once. A log that is short
-// or damaged is no error: another is begun, which says so.
-func OpenReceiptLog(f *conf.File, vault core.Vault, pepper *ledger.Pepper, clock core.Clock, log *slog.Logger) (*seal.Sealer, error) {
+// or damaged is no error: where receipts are optional another is begun, which says so,
+// else nothing is signed until somebody says that another is to be.
+func OpenReceiptLog(f *conf.File, vault core.Vault, book core.Book, pepper *ledger.Pepper, clock core.Clock, log *slog.Logger) (*seal.Sealer, error) {
 	name, err := vault.Get(vaultEdge, vaultEdgeName)
 	if err != nil {
 		return nil, err
@@ -33,5 +34,6 @@ func OpenReceiptLog(f *conf.File, vault core.Vault, pepper *ledger.Pepper, clock
 			return nil, err
 		}
 	}
-	return seal.Open(seal.Parts{Clock: clock, Log: log, Vault: vault, Secrets: pepper.Sealer(), Dir: filepath.Join(f.Data, "log"), Edge: string(name)})
+	return seal.Open(seal.Parts{Clock: clock, Log: log, Vault: vault, Secrets: pepper.Sealer(), Dir: filepath.Join(f.Data, "log"), Edge: string(name),
+		Hold: f.Settings.Receipts != core.ReceiptsOptional, Book: book})
 }

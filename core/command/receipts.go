@@ -22,7 +22,7 @@ import (
 
 func receiptsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "receipts", Usage: "hand receipts to others, signed, and check them", UsageText: "headway receipts list|export|verify",
+		Name: "receipts", Usage: "hand receipts to others, signed, and check them", UsageText: "headway receipts list|export|renew|verify",
 		Description: "What each call was charged for is signed and appended to a log, one for each month. Whoever has the public key\n" +
 			"sees every receipt of an export that was changed, left out or moved; whoever kept a checkpoint besides, also\n" +
 			"that the end is gone or the log was written anew. core/seal/RECEIPT.md is the format.\n\n" +
@@ -48,6 +48,7 @@ func receiptsCommand() *cli.Command {
 					&cli.StringFlag{Name: "out", Usage: "the `FILE` to write; left out: standard output"}),
 				Action: onServer(nil, exportReceipts),
 			},
+			renewReceiptsCommand(),
 			{
 				Name: "verify", Usage: "check an export, without a server", UsageText: "headway receipts verify FILE|FOLDER [--key VKEY] [--checkpoint FILE] [--json]",
 				Description: "Names the first line that is wrong, and ends with 1 then. - reads standard input; a folder is a log in the layout\n" +

@@ -73,6 +73,7 @@ func endpoints() []endpoint {
 		{"GET", root + "receipts/export", []string{"month", "from", "to", "measurements"},
 			"Signed logs as JSON lines that anybody can check: those of a month, or the part with the calls from from on and before to. measurements=true adds what is not signed.", (*Desk).exportReceipts},
 		{"GET", root + "receipts/{id}/proof", nil, "The proof that a receipt is in the signed log, with its leaf, as text (C2SP tlog-proof).", (*Desk).proveReceipt},
+		{"POST", root + "receipts/renew", nil, "Begins another signed log behind one that is short or damaged: its first leaf says what is gone. Calls are refused until then, where receipts are not optional.", (*Desk).renewReceipts},
 		{"POST", root + "apply", []string{"name"}, "Puts a configuration into force, as a whole or not at all: the YAML text of the body, or without one the file that serve was started with. name is what errors call the text.", (*Desk).postApply},
 		{"GET", root + "audit", listed("since", "target", "action"),
 			"Every change to keys, offers, providers and routing, the newest first: who, when, what, before and after.", (*Desk).listAudit},

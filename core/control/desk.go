@@ -301,8 +301,21 @@ func (d *Desk) install(s *snapshot) {
 		e.State.SetLine(line)
 	}
 	d.force.Store(&s.inForce)
+	if d.Store != nil {
+		d.Store.Keep(s.file.Settings.Retention)
+	}
+	other := d.Gateway.Setup().Settings.Retention != s.file.Settings.Retention
 	d.Gateway.Swap(&gateway.Setup{Settings: s.file.Settings, Catalogue: s.catalogue, CORS: s.file.CORS})
 	d.Keys.Set(s.keys)
+	if s.file.Settings.Receipts == core.ReceiptsOptional && d.Receipts != nil && d.Receipts.Held() != nil {
+		_ = d.Receipts.Renew() // nil but where somebody else was quicker
+	}
+	if other {
+		select {
+		case d.retention <- struct{}{}:
+		default: // it is told already
+		}
+	}
 }
 
 // credentials are the keys of the file and those that were made.

@@ -166,7 +166,14 @@ func (r *rig) open() error {
 	if err != nil {
 		return err
 	}
-	r.store.SetRecorder(core.Recorders{board, accounts, tally, estimator})
+	recorders := core.Recorders{board, accounts, tally, estimator}
+	if r.signed {
+		if r.sealer, err = command.OpenReceiptLog(f, r.store, r.store, &secrets.Pepper, r.clock, log); err != nil {
+			return err
+		}
+		recorders = append(recorders, r.sealer)
+	}
+	r.store.SetRecorder(recorders)
 	go func() { running <- r.store.Run(ctx) }()
 	keys, transports := ledger.NewKeys(&secrets.Pepper), gateway.NewTransports()
 	r.t.Cleanup(transports.Close)

@@ -32,6 +32,7 @@ type try struct {
 	texts    int64
 	arrivals int64
 
+	cut        bool             // the client did not get the end of a complete answer
 	next       bool             // nothing was sent, another offer may answer
 	node       *core.NodeTiming // a node's own figures; nil: it gave none
 	busy       bool             // the upstream asked for fewer calls
@@ -63,6 +64,7 @@ func (c *call) attempt(pick *market.Pick, req *request, release func(), more boo
 	defer req.cancel(nil)
 	t = &try{pick: pick, inFlight: pick.Entry.State.InFlight() - 1, line: core.Timeline{T0: c.t0}, conn: req.conn,
 		foreign: req.foreign, dropped: req.dropped}
+	c.tries = append(c.tries, t)
 	t.Offer, t.Node = pick.Offer.ID, pick.Offer.Provider.Node
 	defer func() {
 		if v := recover(); v != nil {
@@ -243,10 +245,20 @@ func (c *call) stream(ctx context.Context, t *try, resp *http.Response, reader c
 	if c.hold != nil {
 		s.pump.Over = c.hold.Ended
 	}
+	note := func() {
+		t.result, t.streamed = reader.Answer(), true
+		t.events, t.texts, t.arrivals = s.pump.Counts()
+	}
+	if c.setup.Settings.Receipts == core.ReceiptsStrict {
+		s.pump.Settle = func() error {
+			note()
+			t.Outcome = core.Settled
+			return c.settle(t, resp)
+		}
+	}
 	end := s.pump.Run(ctx)
-	c.complete = end.Outcome == core.Settled
-	t.result, t.streamed = reader.Answer(), true
-	t.events, t.texts, t.arrivals = s.pump.Counts()
+	c.complete = end.Outcome == core.Settled && end.Err == nil
+	note()
 	return c.ended(ctx, t, end, &s.sink)
 }
 
@@ -254,6 +266,9 @@ func (c *call) stream(ctx context.Context, t *try, resp *http.Response, reader c
 func (c *call) ended(ctx context.Context, t *try, end relay.End, sink *sink) *try {
 	if end.Outcome == core.Settled {
 		t.Outcome = core.Settled
+		if t.cut = end.Err != nil; t.cut {
+			return t
+		}
 		if !end.Sent { // a stream of nothing but its finish
 			sink.begin()
 		}

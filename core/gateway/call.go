@@ -46,6 +46,8 @@ type call struct {
 	content  *core.Content // decoded, where an attempt needed it
 	unread   error         // or why it could not be
 	opened   bool          // an intent is written: a receipt is owed
+	unkept   bool          // it was dispatched though no receipt can be kept (receipts: optional)
+	told     bool          // its receipt was made
 	read     bool          // the request's body was, to its end
 	status   int           // what the client got
 	sent     bool          // its answer has begun
@@ -76,7 +78,7 @@ func (g *Gateway) call(w http.ResponseWriter, r *http.Request, a core.Adapter, f
 	}()
 	if err := c.run(); err != nil {
 		c.reply(err)
-		if !c.opened { // a refused call leaves a log line and a counter, no receipt
+		if !c.opened && !c.unkept { // a refused call leaves a log line and a counter, no receipt
 			g.noteRefused(c.id, c.key, err)
 		}
 	}
@@ -136,10 +138,9 @@ func (c *call) run() (err error) {
 			return err
 		}
 		t := c.attempt(pick, request, release, c.another(i))
-		c.tries = append(c.tries, t)
 		// One that stopped writing may still read: it must not take what it got for
 		// an answer.
-		c.torn = t.Outcome == core.ClientGone || t.Outcome == core.ClientStalled
+		c.torn = t.cut || t.Outcome == core.ClientGone || t.Outcome == core.ClientStalled
 		if !t.next {
 			return t.answer()
 		}
@@ -274,8 +275,12 @@ func hungUp(err error) bool {
 
 // intend writes down, once, that the call is about to be dispatched.
 func (c *call) intend(p *market.Pick) error {
-	if c.opened {
+	if c.opened || c.unkept {
 		return nil
+	}
+	optional := c.setup.Settings.Receipts == core.ReceiptsOptional
+	if held := c.g.held(); held != nil && !optional {
+		return held
 	}
 	in := core.Intent{ID: c.id, Job: c.jobID(), Step: c.facts.step, Kind: c.kind(), At: c.t0.UTC(), Model: p.Offer.Model, Offer: p.Offer.ID,
 		Provider: p.Offer.Provider.ID, Node: p.Offer.Provider.Node, Operation: c.job.Operation, Format: c.job.Format, Streamed: c.job.Streamed}
@@ -283,11 +288,14 @@ func (c *call) intend(p *market.Pick) error {
 		in.Key, in.Owner = c.key.ID, c.key.Owner
 	}
 	c.expect(&in, p)
-	if err := c.g.Book.Open(in); err != nil {
-		return err
+	err := c.g.Book.Open(in)
+	if err != nil && optional {
+		c.unkept = true
+		c.g.Metrics.unkept.Inc()
+		return nil
 	}
-	c.opened = true
-	return nil
+	c.opened = err == nil
+	return err
 }
 
 // expect notes what the call is likely to need, for the case that nobody is left to

@@ -75,7 +75,7 @@ func (s *sink) header() http.Header {
 			h["Content-Type"] = []string{kind}
 		}
 	}
-	s.c.name(h, s.t.Offer, len(s.c.tries)+1)
+	s.c.name(h, s.t.Offer, len(s.c.tries))
 	return h
 }
 

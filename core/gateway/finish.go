@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"headway/core"
 )
@@ -18,14 +19,14 @@ func (c *call) finish(panicked any, err *error) {
 	if panicked != nil {
 		*err = c.logPanic(panicked)
 		c.torn = c.sent && !c.complete
-		if c.opened && len(c.tries) == 0 {
+		if (c.opened || c.unkept) && len(c.tries) == 0 {
 			c.tries = append(c.tries, &try{Attempt: core.Attempt{Outcome: core.Failed, Error: "internal"}, pick: &c.choice.Picks[0]})
 		}
 	}
-	if !c.opened {
+	if !c.opened && !c.unkept || c.told {
 		return
 	}
-	defer c.keep() // also where the reply panics
+	defer c.keep(nil) // also where the reply panics
 	if *err != nil {
 		c.hold.Ended()
 		c.reply(*err)
@@ -33,16 +34,49 @@ func (c *call) finish(panicked any, err *error) {
 	}
 }
 
-// keep makes the receipt and hands it over.
-func (c *call) keep() {
+// settle hands the receipt of a complete answer over before the client gets its end, and
+// waits until it is durable, where receipts are strict (SPEC §11).
+func (c *call) settle(t *try, resp *http.Response) error {
+	if c.setup.Settings.Receipts != core.ReceiptsStrict || !c.opened {
+		return nil
+	}
+	if c.status == 0 {
+		c.status = resp.StatusCode
+	}
+	if t.Node != "" {
+		t.node = nodeTiming(resp.Trailer)
+	}
+	durable := make(chan struct{})
+	c.keep(func() { close(durable) })
+	late := time.NewTimer(c.setup.Settings.Limits.ClientWrite)
+	defer late.Stop()
+	select {
+	case <-durable:
+		return nil
+	case <-late.C:
+		return core.Errorf(core.Unavailable, "the answer is complete, and its receipt cannot be kept now")
+	}
+}
+
+// keep makes the receipt and hands it over; durable, where not nil, is called once it is.
+func (c *call) keep(durable func()) {
 	r := c.receipt()
+	c.told = true
 	c.g.Metrics.observe(r, c.tries)
 	c.logDone(r)
-	var kept func()
-	if c.forced != nil {
-		kept = c.forced.Kept
+	if c.unkept {
+		return
 	}
-	c.g.Book.Append(r, kept)
+	if c.forced != nil && c.forced.Kept != nil {
+		kept, then := c.forced.Kept, durable
+		durable = func() {
+			kept()
+			if then != nil {
+				then()
+			}
+		}
+	}
+	c.g.Book.Append(r, durable)
 	c.kept = r
 	// Where tools ran at the provider it read the prompt several times over.
 	if r.Outcome == core.Settled && r.UsageFrom == core.FromProvider && !r.Timing.FreshInputTokens.OK {

@@ -41,6 +41,9 @@ type Parts struct {
 	// ReceiptLog gives a word where the signed log of receipts is not whole or not
 	// signed, for /readyz; nil: there is no such log.
 	ReceiptLog func() string
+	// ReceiptsHeld is why no call may be dispatched, as its receipt could not be sealed;
+	// nil: one may. It is asked for each call.
+	ReceiptsHeld func() error
 }
 
 // Setup is what the configuration decides, swapped as a whole on a reload. A
@@ -218,15 +221,28 @@ func (g *Gateway) health(w http.ResponseWriter) {
 	writeJSON(w, http.StatusOK, `{"status":"`+state+`"}`)
 }
 
+// held is why no call may be dispatched.
+func (g *Gateway) held() error {
+	if g.ReceiptsHeld == nil {
+		return nil
+	}
+	return g.ReceiptsHeld()
+}
+
 // ready says whether new calls should be sent here.
 func (g *Gateway) ready(w http.ResponseWriter) {
+	optional := g.Setup().Settings.Receipts == core.ReceiptsOptional
 	switch err := g.Book.Healthy(); {
 	case g.draining.Load():
 		writeJSON(w, http.StatusServiceUnavailable, `{"status":"stopping"}`)
+	case err != nil && optional:
+		writeJSON(w, http.StatusOK, `{"status":"ready","receipts":"not kept"}`)
 	case err != nil:
 		writeJSON(w, http.StatusServiceUnavailable, `{"status":"degraded","reason":"receipts cannot be stored"}`)
+	case g.held() != nil && !optional:
+		writeJSON(w, http.StatusServiceUnavailable, `{"status":"degraded","reason":"the signed log of receipts is damaged"}`)
 	default:
-		// Receipts are kept all the same, and sealed in another log where one is broken.
+		// Receipts are kept all the same.
 		word := ""
 		if g.ReceiptLog != nil {
 			word = g.ReceiptLog()

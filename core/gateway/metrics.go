@@ -22,6 +22,8 @@ type Metrics struct {
 	calls, attempts, tokens, spend, refusedCalls *prometheus.CounterVec
 	firstToken, decode, queue, waitError         *prometheus.HistogramVec
 
+	unkept prometheus.Counter
+
 	offers sync.Map // core.OfferID -> *offerMetrics
 }
 
@@ -62,7 +64,8 @@ func NewMetrics() *Metrics {
 	m.queue = histogram("headway_queue_seconds", "Arrival to upstream send.", []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5, 10, 60})
 	m.waitError = histogram("headway_predicted_wait_error_ratio", "|predicted wait - actual| / actual.", []float64{.01, .02, .05, .1, .2, .3, .5, 1, 2, 5})
 	m.refusedCalls = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "headway_refused_calls_total", Help: "Calls that were refused before any dispatch, by reason."}, []string{"reason"})
-	m.registry.MustRegister(m.refusedCalls, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.unkept = prometheus.NewCounter(prometheus.CounterOpts{Name: "headway_calls_without_receipt_total", Help: "Calls that were served though no receipt could be kept (receipts: optional)."})
+	m.registry.MustRegister(m.refusedCalls, m.unkept, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m
 }

@@ -69,6 +69,10 @@ func (c *call) whole(ctx context.Context, t *try, resp *http.Response, reader co
 		return c.failed(t, v, err)
 	}
 	t.Outcome = core.Settled
+	if err := c.settle(t, resp); err != nil {
+		t.err = known(err)
+		return t
+	}
 	if err := c.deliver(t, resp, out); err != nil {
 		t.Outcome = relay.ClientOutcome(err)
 		t.Error = string(t.Outcome)

@@ -88,6 +88,9 @@ type Pump struct {
 	// Over, where set, is called before the client gets the last of the stream: an
 	// end marker, an error, or what Tail appends.
 	Over func()
+	// Settle, where set, is called once the answer is complete, before the client gets
+	// the end of it: its finish and what comes behind. An error leaves the end out.
+	Settle func() error
 	// Clean, where set, takes out of an error what the client must not see.
 	Clean func([]byte) []byte
 	Line  *core.Timeline
@@ -97,6 +100,7 @@ type Pump struct {
 	behind  int       // bytes read since
 	held    []byte
 	holding *time.Timer
+	waiting []byte // what waits for Settle
 }
 
 // Counts are the frames with data, those with visible text, and the separate times
@@ -108,7 +112,7 @@ func (p *Pump) Counts() (events, texts, arrivals int64) {
 // End is how a stream ended.
 type End struct {
 	Outcome core.Outcome
-	Err     error // why, where Outcome is not Settled
+	Err     error // why, where Outcome is not Settled; else why its end was left out
 	Sent    bool  // bytes have reached the client
 	// Untold: bytes have reached the client but it has not been told of the
 	// error: an error event must follow.
@@ -132,12 +136,37 @@ func (p *Pump) Run(ctx context.Context) (end End) {
 		end.Untold = p.sent && end.Outcome != core.Settled && (!p.failed || p.bare) && !p.gone
 	}()
 	p.Watch.follow(&p.alive, p.Clock())
-	if end = p.pump(ctx); end.Outcome == core.Settled && p.Tail != nil {
+	end = p.pump(ctx)
+	if end.Outcome != core.Settled {
+		return end
+	}
+	if p.Settle != nil {
+		if err := p.Settle(); err != nil {
+			end.Err = err
+			return end
+		}
+		if err := p.finale(); err != nil {
+			return p.clientEnd(err)
+		}
+	}
+	if p.Tail != nil {
 		if err := p.tail(); err != nil {
 			return p.clientEnd(err)
 		}
 	}
 	return end
+}
+
+// finale sends what waited for Settle.
+func (p *Pump) finale() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now = p.Clock().Sub(p.alive.since)
+	if len(p.waiting) > 0 {
+		p.write(p.waiting)
+		p.flush()
+	}
+	return p.broken
 }
 
 // tail sends what comes behind the last frame.
@@ -312,6 +341,10 @@ func (p *Pump) pass(f *core.Frame, mark core.Mark) {
 // send writes a frame or holds it back.
 func (p *Pump) send(f *core.Frame, raw []byte) {
 	if len(raw) == 0 {
+		return
+	}
+	if p.Settle != nil && (p.finished || p.ended) && !p.failed && len(p.waiting)+len(raw) <= p.Split.max {
+		p.waiting = append(p.waiting, raw...)
 		return
 	}
 	if !p.released && !p.failed {

@@ -23,7 +23,8 @@ type Recovery struct {
 	Last  uint64 `json:"last_bad,omitempty"`
 	Err   error  `json:"-"` // nil where Whole
 
-	log *Log // as it is stored
+	log      *Log // as it is stored
+	restored bool // it came with a backup: nothing is wrong with it
 }
 
 // Recover reads all leaves of a log, about a million in two seconds, rebuilds its

@@ -28,6 +28,11 @@ type Parts struct {
 	Secrets Secrets
 	Dir     string // of the checkpoint files; made where it is not there
 	Edge    string // the name of the edge in its logs' origins: "headway.example/k3f9"
+	// Hold keeps the Sealer from beginning another log behind one that is short or
+	// damaged until Renew is called; Book is where it then reads the receipts that
+	// came meanwhile.
+	Hold bool
+	Book core.Book
 }
 
 // Position is where a receipt's leaf is.
@@ -50,6 +55,8 @@ type Sealer struct {
 
 	ring     atomic.Pointer[ring] // replaced, never changed
 	unsealed atomic.Int64
+	held     atomic.Pointer[core.Error] // why no log is begun; nil: one is
+	owes     atomic.Bool                // receipts are owed a leaf
 
 	// What the writer alone uses.
 	cur     *current
@@ -63,6 +70,8 @@ type Sealer struct {
 	text    []byte // a leaf
 	part    []byte // a private part
 	mixed   []byte // a salt and a private part
+	owed    []core.CallID
+	owedNew bool // owed is to be committed
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -215,8 +224,8 @@ func (s *Sealer) find(m Month, value []byte) (*current, Recovery) {
 	}
 	switch {
 	case r.Err != nil:
-	case restored:
-		r.Signed = nil
+	case restored: // whoever restored it knows
+		r.Signed, r.restored = nil, true
 		r.Verdict, r.Err = Short, core.Errorf(core.Unavailable, "log %s came with a backup, and may have been signed further than that", m)
 	case signed > c.signed:
 		// Nobody knows now how much was signed: the file is gone or an older one, or its
@@ -240,7 +249,12 @@ func parseState(origin string, value []byte) (l *Log, signed uint64, err error) 
 func (s *Sealer) giveUp(r Recovery) {
 	s.gone = &r
 	s.broken = append(s.broken, r)
-	s.p.Log.Error("receipt log: "+r.Err.Error()+"; it is left as it is, and another is begun", "log", r.Have.Origin, "verdict", string(r.Verdict))
+	then := "another is begun"
+	if s.p.Hold && !r.restored {
+		s.hold(r.Err)
+		then = "nothing is signed until headway receipts renew"
+	}
+	s.p.Log.Error("receipt log: "+r.Err.Error()+"; it is left as it is, and "+then, "log", r.Have.Origin, "verdict", string(r.Verdict))
 }
 
 // begins tells whether a log's first leaf says that it follows a tree.
@@ -264,6 +278,9 @@ func (s *Sealer) owe(c *current) {
 // Record seals a receipt (core.Recorder). One that cannot be sealed is told in the
 // log and counted: it is kept all the same, and has no leaf.
 func (s *Sealer) Record(r *core.Receipt) {
+	if s.held.Load() != nil && s.oweLeaf(r.ID) {
+		return
+	}
 	if _, err := s.Seal(r); err != nil {
 		s.unsealed.Add(1)
 		s.p.Log.Error("receipt log: a receipt cannot be sealed", "call", r.ID, "err", err)
@@ -462,6 +479,12 @@ func (s *Sealer) endGroup() {
 // Due tells that Changed has something although no receipt was recorded: a month
 // that ended, an erasure, a new key. The writer commits it when it has time.
 func (s *Sealer) Due() bool {
+	if s.held.Load() != nil {
+		return false
+	}
+	if s.owes.Load() {
+		return true
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ended := s.stored.Size > 0
@@ -491,6 +514,10 @@ func (s *Sealer) Size() int {
 func (s *Sealer) Changed() []core.Record {
 	s.queued()
 	s.endGroup()
+	if s.owedNew {
+		s.records = append(s.records, s.owedRecord())
+		s.owedNew = false
+	}
 	if s.ringNew {
 		record, err := s.ringRecord(s.ring.Load())
 		if err == nil {
@@ -528,6 +555,9 @@ func (s *Sealer) queued() {
 		s.ringNew = true
 	}
 	s.eraseQueued()
+	if s.p.Book != nil {
+		s.sealOwed()
+	}
 }
 
 // mostErased bounds the records that one group rewrites, in bytes; one more run may

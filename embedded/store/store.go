@@ -108,6 +108,7 @@ type Store struct {
 	commit                      func([]entry) error // apply, but for tests that make it fail
 	room                        room
 	wake                        chan struct{} // tells the writer that there is something to do
+	awaited                     chan struct{} // and that somebody waits for it
 	closing                     chan struct{}
 	tables                      *verifier     // used by the one compaction that is under way
 	damaged                     atomic.Bool   // a table is: nothing is compacted any more
@@ -161,7 +162,7 @@ func open(dir string, o Options, verify int64) (*Store, error) {
 	s := &Store{
 		dir: dir, clock: o.Clock, log: o.Log, lock: lock, recorder: o.Recorder, group: gatherFor, notes: sync.Pool{New: func() any { return new(note) }},
 		encodeReceipt: encoderOf(reflect.TypeFor[core.Receipt]()), encodeIntent: encoderOf(reflect.TypeFor[core.Intent]()), packer: newPacker(),
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), running: make(chan struct{}, 1), open: map[core.CallID]*generation{},
+		wake: make(chan struct{}, 1), awaited: make(chan struct{}, 1), closing: make(chan struct{}), running: make(chan struct{}, 1), open: map[core.CallID]*generation{},
 	}
 	s.commit = s.apply
 	s.room.path, s.room.away = filepath.Join(dir, "db"), filepath.Join(dir, "db.away")

@@ -33,6 +33,12 @@ func (s *Store) Append(r *core.Receipt, done func()) {
 	case s.wake <- struct{}{}:
 	default: // it has been woken already
 	}
+	if done != nil {
+		select {
+		case s.awaited <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // Run is the writer. It makes receipts durable until ctx ends or the store is
@@ -87,15 +93,22 @@ func (s *Store) Run(ctx context.Context) error {
 	return s.flush()
 }
 
-// gather lets a group come together: nobody waits for a receipt, and each commit
+// gather lets a group come together, until somebody waits for a receipt: each commit
 // wakes half a dozen of Badger's goroutines and the disk. A process that is
 // killed meanwhile has intents for what waits here.
 func (s *Store) gather(ctx context.Context) {
 	s.mu.Lock()
 	few := len(s.queue) > 0 && len(s.queue) < gatherEnough
 	s.mu.Unlock()
-	if few && len(s.pending) == 0 && s.batch == nil {
-		pause(ctx, s.group)
+	if !few || len(s.pending) > 0 || s.batch != nil {
+		return
+	}
+	t := time.NewTimer(s.group)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.awaited:
+	case <-ctx.Done():
 	}
 }
 
