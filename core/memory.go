@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -121,6 +122,21 @@ func (m *Memory) JobCalls(job JobID) (ids []CallID, err error) {
 	})
 	return ids, err
 }
+
+// Erase takes out of receipts whose they were, and changes values beside them.
+func (m *Memory) Erase(ids []CallID, puts, deletes []Record) error {
+	m.mu.Lock()
+	for _, id := range ids {
+		if r := m.receipts[id]; r != nil {
+			m.receipts[id] = r.Erased()
+		}
+	}
+	m.mu.Unlock()
+	return m.Write(puts, deletes)
+}
+
+// Purge has nothing to do: what is overwritten is gone.
+func (m *Memory) Purge(ctx context.Context, _ func(string)) error { return ctx.Err() }
 
 // Healthy is Sick.
 func (m *Memory) Healthy() error { return m.Sick }

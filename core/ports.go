@@ -147,6 +147,14 @@ type Book interface {
 	Receipts(from, to time.Time, newest bool, yield func(*Receipt) bool) error
 	// JobCalls gives the ids of a job's calls, oldest first.
 	JobCalls(JobID) ([]CallID, error)
+	// Erase takes out of durable receipts whose they were (Receipt.Erased), and puts and
+	// deletes records of the Vault, as one; ids without a receipt are passed over. It is
+	// durable when it returns. TooLarge: nothing was done, and fewer at once may be.
+	Erase(ids []CallID, puts, deletes []Record) error
+	// Purge returns once no file has a value that was overwritten or deleted before it
+	// was called, nor an intent of a call that has its receipt since. progress, where not
+	// nil, is told in a few words what it does. It may be called again where it failed.
+	Purge(ctx context.Context, progress func(string)) error
 	// Healthy is nil while receipts can be made durable.
 	Healthy() error
 }

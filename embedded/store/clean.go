@@ -44,6 +44,11 @@ func (s *Store) Clean(ctx context.Context) error {
 // its cost is that of what is new. Badger's own compactors are off, because they
 // begin whenever they like, on a full disk too.
 func (s *Store) compact() (bool, error) {
+	return s.compacting(func() error { return s.db.Flatten(1) })
+}
+
+// compacting does what rewrites tables, once all of them have been read.
+func (s *Store) compacting(do func() error) (bool, error) {
 	if !s.room.compacting.CompareAndSwap(false, true) {
 		return false, nil
 	}
@@ -69,7 +74,7 @@ func (s *Store) compact() (bool, error) {
 	case <-s.closing:
 		return false, errClosed()
 	default:
-		return true, s.db.Flatten(1)
+		return true, do()
 	}
 }
 

@@ -1,8 +1,15 @@
 package store
 
 import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"reflect"
 	"time"
+
+	"github.com/dgraph-io/badger/v4/options"
+	"github.com/dgraph-io/badger/v4/table"
 
 	"headway/core"
 )
@@ -75,3 +82,40 @@ func (s *Store) Version() uint64 { return s.db.MaxVersion() }
 
 // Group sets how long the writer waits for more receipts; before Run.
 func (s *Store) Group(d time.Duration) { s.group = d }
+
+// Everything gives what the files of a folder hold, every version of it, as nobody but
+// one who reads the disk sees it: of tables the keys and values, receipts unpacked too.
+func Everything(dir string) (all []byte, err error) {
+	pack := newPacker()
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		all = append(append(all, text...), '\n')
+		id, ok := table.ParseFileID(path)
+		if !ok {
+			return nil
+		}
+		t, err := table.OpenInMemoryTable(text, id, &table.Options{Compression: options.ZSTD, BlockSize: blockSize, ChkMode: options.OnBlockRead})
+		if err != nil {
+			return err
+		}
+		it := t.NewIterator(table.NOCACHE)
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			value := it.Value().Value
+			all = append(append(append(all, it.Key()...), value...), '\n')
+			if bytes.HasPrefix(it.Key(), []byte(receiptPrefix)) {
+				if plain, err := pack.unpack(value); err == nil {
+					all = append(all, plain...)
+				}
+			}
+		}
+		return nil
+	})
+	return all, err
+}

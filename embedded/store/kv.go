@@ -33,6 +33,8 @@ func unset(list []entry, key []byte) []entry {
 // apply writes the entries in one synced transaction. More than Badger takes in
 // one (a tenth of a memory table's size) goes in several, in order.
 func (s *Store) apply(list []entry) error {
+	s.dropping.RLock()
+	defer s.dropping.RUnlock()
 	defer s.room.logs()
 	txn := s.db.NewTransaction(true)
 	defer func() { txn.Discard() }()

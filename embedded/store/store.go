@@ -117,6 +117,8 @@ type Store struct {
 
 	keep atomic.Pointer[core.Retention] // nil: all is kept
 
+	dropping sync.RWMutex // held for reading by each commit, as Badger refuses some while it flushes for Purge
+
 	sick atomic.Pointer[core.Error] // why the last commit failed; nil: it did not
 
 	// mu guards what follows.

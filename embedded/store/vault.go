@@ -49,15 +49,24 @@ const (
 
 // Write puts and deletes records in one transaction (core.Vault).
 func (s *Store) Write(puts []core.Record, deletes []core.Record) error {
+	list, err := vaultEntries(puts, deletes)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	return s.change(list)
+}
+
+// vaultEntries are the entries of a Write, within its bounds.
+func vaultEntries(puts, deletes []core.Record) ([]entry, error) {
 	var list []entry
 	size := 0
 	for _, r := range puts {
 		key, err := vaultKey(r.Kind, r.Name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if len(r.Value) > maxValue {
-			return core.Errorf(core.TooLarge, "a %s record has at most %d bytes, not %d", r.Kind, maxValue, len(r.Value))
+			return nil, core.Errorf(core.TooLarge, "a %s record has at most %d bytes, not %d", r.Kind, maxValue, len(r.Value))
 		}
 		size += len(key) + len(r.Value)
 		list = set(list, key, append([]byte{}, r.Value...))
@@ -65,18 +74,15 @@ func (s *Store) Write(puts []core.Record, deletes []core.Record) error {
 	for _, r := range deletes {
 		key, err := vaultKey(r.Kind, r.Name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		size += len(key)
 		list = unset(list, key)
 	}
 	if n := len(puts) + len(deletes); n > mostRecords || size > mostBytes {
-		return core.Errorf(core.TooLarge, "one change has at most %d records and %d bytes, not %d and %d", mostRecords, mostBytes, n, size)
+		return nil, core.Errorf(core.TooLarge, "one change has at most %d records and %d bytes, not %d and %d", mostRecords, mostBytes, n, size)
 	}
-	if len(list) == 0 {
-		return nil
-	}
-	return s.change(list)
+	return list, nil
 }
 
 func (s *Store) change(list []entry) error {
