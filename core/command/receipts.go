@@ -176,17 +176,61 @@ func verifyReceipts(c *cli.Context) error {
 		return err
 	}
 	path := args[0]
-	var check seal.Check
+	report, err := verification(c, path, seal.Check{})
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		if err := printJSON(c.App.Writer, report); err != nil {
+			return err
+		}
+	}
+	if err := wrongExport(path, report); err != nil {
+		return err
+	}
+	if !c.Bool("json") {
+		sayVerified(c.App.Writer, fileName(path), report)
+	}
+	sayBelieved(c.App.ErrWriter, report)
+	return nil
+}
+
+// fileName is what a file is called where - is standard input.
+func fileName(path string) string {
+	if path == "-" {
+		return "standard input"
+	}
+	return path
+}
+
+// wrongExport is the error of an export that is not as it was signed.
+func wrongExport(path string, r *seal.Report) error {
+	if r.OK {
+		return nil
+	}
+	return failed{&core.Error{Kind: core.Invalid, Msg: printable(fileName(path) + ": " + r.Problem.String())}}
+}
+
+// sayBelieved says what a verification is worth whose key came with the export.
+func sayBelieved(w io.Writer, r *seal.Report) {
+	if r.KeysFrom == "export" {
+		fmt.Fprint(w, "headway: note: no key was given: the export's own is believed, so this proves only that it agrees with itself\n"+
+			"headway: hint: ask whoever runs the server for the key (headway receipts list), and give it with --key\n")
+	}
+}
+
+// verification checks an export by the flags --key and --checkpoint, with progress.
+func verification(c *cli.Context, path string, check seal.Check) (report *seal.Report, err error) {
 	for _, text := range c.StringSlice("key") {
 		keys, err := verifierKeys(text)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		check.Keys = append(check.Keys, keys...)
 	}
 	if saved := c.String("checkpoint"); saved != "" {
 		if check.Saved, err = readSmall(saved); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if terminal(c.App.ErrWriter) {
@@ -197,33 +241,12 @@ func verifyReceipts(c *cli.Context) error {
 				fmt.Fprintf(c.App.ErrWriter, "\r%d lines\x1b[K", lines)
 			}
 		}
+		defer fmt.Fprint(c.App.ErrWriter, "\r\x1b[K")
 	}
-	report, err := verified(c, path, check)
-	if check.Progress != nil {
-		fmt.Fprint(c.App.ErrWriter, "\r\x1b[K")
+	if report, err = verified(c, path, check); err != nil {
+		return nil, failed{err}
 	}
-	if err != nil {
-		return failed{err}
-	}
-	if c.Bool("json") {
-		if err := printJSON(c.App.Writer, report); err != nil {
-			return err
-		}
-	}
-	if path == "-" {
-		path = "standard input"
-	}
-	if !report.OK {
-		return failed{&core.Error{Kind: core.Invalid, Msg: printable(path + ": " + report.Problem.String())}}
-	}
-	if !c.Bool("json") {
-		sayVerified(c.App.Writer, path, report)
-	}
-	if report.KeysFrom == "export" {
-		fmt.Fprint(c.App.ErrWriter, "headway: note: no key was given: the export's own is believed, so this proves only that it agrees with itself\n"+
-			"headway: hint: ask whoever runs the server for the key (headway receipts list), and give it with --key\n")
-	}
-	return nil
+	return report, nil
 }
 
 func verified(c *cli.Context, path string, check seal.Check) (*seal.Report, error) {
