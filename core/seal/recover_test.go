@@ -491,6 +491,23 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// TestRestoreBesideItsOwnHead is such a store beside the checkpoint file of the server
+// that was: the next log says how much is gone, and what the backup has can be shown.
+func TestRestoreBesideItsOwnHead(t *testing.T) {
+	r := newRig(t)
+	r.add(300, 64)
+	back := r.snapshot()
+	backup := r.checkpoint("2026-11").Note
+	r.add(100, 64)
+	back()
+	if err := WriteRestored(r.parts.Dir, "2026-11", backup); err != nil {
+		t.Fatal(err)
+	}
+	r.parts.Hold = true // whoever restored it need not be asked
+	r.goesOnAnew(Short, 401)
+	good(t, r.export(ExportOptions{}, "2026-11", "2026-11.2"), Check{Saved: backup, Keys: r.seal.Keys()})
+}
+
 // TestRestoreNamesTaken is a store of a backup in which nothing says yet that the log
 // was signed, and a month that began after the backup was made: the server of before
 // may have signed both, so neither name is signed again.

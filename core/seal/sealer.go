@@ -218,14 +218,17 @@ func (s *Sealer) find(m Month, value []byte) (*current, Recovery) {
 	if head.Last() != nil {
 		c.signed = head.Last().Size
 	}
-	restored := false
-	if _, err := os.Lstat(restoredPath(s.p.Dir, m)); head.Last() == nil {
-		restored = !errors.Is(err, os.ErrNotExist)
-	}
+	_, err = os.Lstat(restoredPath(s.p.Dir, m))
+	r.restored = !errors.Is(err, os.ErrNotExist) // whoever restored it knows
 	switch {
+	case r.restored && r.Verdict == Short: // the head is of the server of before
+		if c, err := s.restored(m); err == nil {
+			s.heads[m] = c
+		}
 	case r.Err != nil:
-	case restored: // whoever restored it knows
-		r.Signed, r.restored = nil, true
+		r.restored = false
+	case r.restored && head.Last() == nil:
+		r.Signed = nil
 		r.Verdict, r.Err = Short, core.Errorf(core.Unavailable, "log %s came with a backup, and may have been signed further than that", m)
 	case signed > c.signed:
 		// Nobody knows now how much was signed: the file is gone or an older one, or its
