@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"headway/core"
@@ -152,8 +153,10 @@ type Tally struct {
 	vault core.Vault
 	since string // the first day that is whole; "" all
 
+	run   atomic.Pointer[string] // ends the names of the records of cells
+	again atomic.Bool            // another run is to be begun
+
 	// The writer's own.
-	run     string // ends the names of the records of cells
 	cells   map[Cell]*Sum
 	changed map[Cell]bool
 }
@@ -161,7 +164,8 @@ type Tally struct {
 // LoadTally opens it. In a book that had receipts before it had sums, those of
 // tomorrow are the first that are whole.
 func LoadTally(v core.Vault, book core.Book, clock core.Clock) (*Tally, error) {
-	t := &Tally{vault: v, run: rand.Text(), cells: map[Cell]*Sum{}, changed: map[Cell]bool{}}
+	t := &Tally{vault: v, cells: map[Cell]*Sum{}, changed: map[Cell]bool{}}
+	t.begin()
 	text, err := v.Get(tallyKind, tallySince)
 	if err != nil {
 		return nil, fmt.Errorf("load what was used: %w", err)
@@ -182,6 +186,13 @@ func LoadTally(v core.Vault, book core.Book, clock core.Clock) (*Tally, error) {
 	return t, nil
 }
 
+// begin begins a run: the sums of those before it stay as they are.
+func (t *Tally) begin() {
+	run := rand.Text()
+	t.run.Store(&run)
+	clear(t.cells)
+}
+
 // Record counts a receipt in its cell.
 func (t *Tally) Record(r *core.Receipt) {
 	c := CellOf(r)
@@ -197,14 +208,14 @@ func (t *Tally) Record(r *core.Receipt) {
 // Changed gives the sums of the cells that were counted in since it was last asked.
 func (t *Tally) Changed() []core.Record {
 	list := make([]core.Record, 0, len(t.changed))
+	run := *t.run.Load()
 	for c := range t.changed {
 		value, _ := json.Marshal(cellSum{c, *t.cells[c]}) // of strings and finite numbers: cannot fail
-		list = append(list, core.Record{Kind: tallyKind, Name: c.name() + "/" + t.run, Value: value})
+		list = append(list, core.Record{Kind: tallyKind, Name: c.name() + "/" + run, Value: value})
 	}
 	clear(t.changed)
-	if len(t.cells) > mostCells {
-		clear(t.cells)
-		t.run = rand.Text()
+	if t.again.Swap(false) || len(t.cells) > mostCells {
+		t.begin()
 	}
 	return list
 }
@@ -225,8 +236,7 @@ func (t *Tally) Sums(from, to string, yield func(c *Cell, s *Sum) bool) error {
 	err := t.vault.Scan(tallyKind, from, to, false, func(name string, value []byte) bool {
 		var x cellSum
 		if bad = json.Unmarshal(value, &x); bad != nil {
-			bad = &core.Error{Kind: core.Unavailable, Msg: fmt.Sprintf("the sums %s of what was used cannot be read", name),
-				Hint: "restore the data folder from a backup, or start the version of headway that wrote it", Err: bad}
+			bad = damagedSum(name, bad)
 			return false
 		}
 		return yield(&x.Cell, &x.Sum)

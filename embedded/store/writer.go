@@ -75,13 +75,19 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 	due, look := s.ticks()
 	defer due.Stop()
+	more := false // what is due may not have been all
 	for ctx.Err() == nil {
 		s.gather(ctx)
 		if !s.next() {
+			if more {
+				look()
+				more = s.batch != nil
+				continue
+			}
 			select {
 			case <-s.wake:
 			case <-due.C:
-				look()
+				more = true
 			case <-ctx.Done():
 			}
 			continue
