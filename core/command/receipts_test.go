@@ -127,8 +127,8 @@ func TestReceipts(t *testing.T) {
 		python(t, path, vkey, "line "+strconv.Itoa(at+1)+":")
 	}
 
-	// A store from before the newest signatures is not signed again: another log is
-	// begun, and it is said.
+	// A store from before the newest signatures is not signed again: calls are refused
+	// until somebody says that another log is to be begun, and both is said.
 	if err := g.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -149,9 +149,28 @@ func TestReceipts(t *testing.T) {
 		t.Fatal(err)
 	}
 	g = startGateway(t, bin, old, config, nil)
-	if status, raw, err := g.adminBy(client, "/readyz"); err != nil || status != http.StatusOK || string(raw) != "{\"status\":\"ready\",\"receipt_log\":\"damaged\"}\n" {
-		t.Errorf("%d %s %v", status, raw, err)
+	ready := func(want int, say string) {
+		t.Helper()
+		if status, raw, err := g.adminBy(client, "/readyz"); err != nil || status != want || !strings.Contains(string(raw), say) {
+			t.Errorf("%d %s %v", status, raw, err)
+		}
 	}
+	ready(503, `"reason":"the signed log of receipts is damaged"`)
+	path, body := chatWire(0, 0).ask("small", "hello", false)
+	if resp, err := g.call(client, key, path, body); err != nil || resp.StatusCode != 503 {
+		t.Errorf("a call behind a damaged log: %v %v", resp, err)
+	} else {
+		resp.Body.Close()
+	}
+	if said := run(0, "status", "--data", old); !strings.Contains(said, "has 297 leaves, and 299 were signed") || !strings.Contains(said, "until headway receipts renew") {
+		t.Errorf("status does not tell of the loss, or not what to do:\n%s", said)
+	}
+	run(2, "receipts", "renew", "--data", old)
+	run(0, "receipts", "renew", "--data", old, "--yes")
+	if said := run(1, "receipts", "renew", "--data", old, "--yes"); !strings.Contains(said, "nothing to renew") {
+		t.Error(said)
+	}
+	ready(200, `"receipt_log":"damaged"`)
 	calls(g, 3)
 	g.awaitLeaves(t, client, 4)
 	if said := run(0, "status", "--data", old); !regexp.MustCompile(`(?m)^signed log  .*\.2: 4 leaves, all signed\n +.* has 297 leaves, and 299 were signed`).MatchString(said) {

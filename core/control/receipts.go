@@ -55,8 +55,12 @@ func receiptLogStatus(st seal.Status) *ReceiptLogStatus {
 
 // receiptProblems says what is not as it should be.
 func receiptProblems(st seal.Status) (list []string) {
+	then := "; it is left as it is, and another log was begun or is with the next receipt"
+	if st.Held {
+		then = "; it is left as it is, and calls are refused until headway receipts renew begins another"
+	}
 	for _, b := range st.Broken {
-		list = append(list, b.Problem+"; it is left as it is, and another log was begun or is with the next receipt")
+		list = append(list, b.Problem+then)
 	}
 	if st.Error != "" {
 		list = append(list, "the newest leaves are not signed: "+st.Error)

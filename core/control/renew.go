@@ -30,6 +30,5 @@ func (d *Desk) renewReceipts(r *http.Request) (any, error) {
 
 // RenewReceipts begins another signed log where the one there was is damaged.
 func (c *Client) RenewReceipts(ctx context.Context) error {
-	_, err := c.send(ctx, http.MethodPost, "receipts/renew", nil, nil)
-	return err
+	return c.do(ctx, http.MethodPost, "receipts/renew", nil, nil, &ReceiptLogStatus{})
 }

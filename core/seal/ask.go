@@ -17,6 +17,7 @@ type Status struct {
 	Unsealed int64      `json:"unsealed"`         // receipts that could not be sealed, since the start
 	Broken   []BrokenAt `json:"broken,omitempty"` // logs that were given up
 	Error    string     `json:"error,omitempty"`  // why the newest leaves are not signed
+	Held     bool       `json:"held,omitempty"`   // nothing is signed until Renew
 }
 
 // BrokenAt is a log that was found damaged, or short of what was signed.
@@ -27,7 +28,7 @@ type BrokenAt struct {
 
 // Status tells it.
 func (s *Sealer) Status() Status {
-	st := Status{Key: s.ring.Load().current().String(), Unsealed: s.unsealed.Load()}
+	st := Status{Held: s.Held() != nil, Key: s.ring.Load().current().String(), Unsealed: s.unsealed.Load()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.Log = s.stored

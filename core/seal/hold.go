@@ -23,8 +23,6 @@ const (
 	idSize     = 26
 	mostOwed   = 9000 // ids that fit a record: more than there are calls open at once
 	owedGroup  = 64   // receipts that one group seals
-	renewHint  = "restore the data folder and its log folder from one backup, or go on in a new log that says what is gone: headway receipts renew"
-	heldPrefix = "the signed log of receipts is not as it was signed: "
 )
 
 // Held is why nothing is sealed, nil where it is. It takes no lock.
@@ -45,9 +43,11 @@ func (s *Sealer) Renew() error {
 	return nil
 }
 
-// hold keeps the Sealer from beginning another log.
-func (s *Sealer) hold(why error) {
-	s.held.Store(&core.Error{Kind: core.Unavailable, Msg: heldPrefix + why.Error(), Hint: renewHint, RetryAfter: 30 * time.Second})
+// hold keeps the Sealer from beginning another log. Callers are told as well, so it
+// shows nothing of the log.
+func (s *Sealer) hold() {
+	s.held.Store(&core.Error{Kind: core.Unavailable, Msg: "receipts cannot be signed: the signed log of this server is damaged",
+		Hint: "headway status says how, and headway receipts renew goes on in another", RetryAfter: 30 * time.Second})
 }
 
 // openOwed reads which receipts are owed a leaf.

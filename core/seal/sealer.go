@@ -254,7 +254,7 @@ func (s *Sealer) giveUp(r Recovery) {
 	s.broken = append(s.broken, r)
 	then := "another is begun"
 	if s.p.Hold && !r.restored {
-		s.hold(r.Err)
+		s.hold()
 		then = "nothing is signed until headway receipts renew"
 	}
 	s.p.Log.Error("receipt log: "+r.Err.Error()+"; it is left as it is, and "+then, "log", r.Have.Origin, "verdict", string(r.Verdict))
