@@ -28,8 +28,9 @@ const (
 	// demoSeed is what the history is drawn from.
 	demoSeed = 2
 	// historyVersion makes the history anew where an earlier Headway made it: its
-	// receipts would lack what later ones have. 2: what strategies saw. 3: sums.
-	historyVersion = " 3"
+	// receipts would lack what later ones have. 2: what strategies saw. 3: sums. 4: the
+	// signed log.
+	historyVersion = " 4"
 )
 
 // remember makes a week of history, unless the folder has today's. A folder that
@@ -109,7 +110,15 @@ func (d *demonstration) play(now time.Time, log *slog.Logger) (err error) {
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
-	st.SetRecorder(core.Recorders{board, accounts, tally, estimator})
+	secrets, err := OpenSecrets(d.file)
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
+	sealer, err := OpenReceiptLog(d.file, st, st, &secrets.Pepper, clock.Now, log)
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
+	st.SetRecorder(core.Recorders{board, accounts, tally, estimator, sealer})
 	ctx, stop := context.WithCancel(context.Background())
 	writer := make(chan error, 1)
 	go func() { writer <- st.Run(ctx) }()
@@ -118,10 +127,9 @@ func (d *demonstration) play(now time.Time, log *slog.Logger) (err error) {
 		err = errors.Join(err, <-writer, st.Close())
 	}()
 
-	pepper := ledger.NewPepper()
-	keys := ledger.NewKeys(&pepper)
+	keys := ledger.NewKeys(&secrets.Pepper)
 	key := d.file.Keys[0].Key
-	key.Hash = pepper.Hash(demoKey)
+	key.Hash = secrets.Pepper.Hash(demoKey)
 	keys.Set([]*core.Key{&key})
 	book := &settled{Book: st}
 	gw := gateway.New(gateway.Parts{Clock: clock.Now, Log: slog.New(slog.DiscardHandler), Adapters: adapters.All(), Keys: keys, Book: book,

@@ -62,6 +62,7 @@ func receiptsCommand() *cli.Command {
 				},
 				Action: verifyReceipts,
 			},
+			recomputeCommand(),
 		},
 	}
 }
