@@ -113,7 +113,7 @@ func serve(o command.ServeOptions) error {
 	metrics.WatchNodes(edge.Nodes)
 	prober := gateway.NewProber(gw, board, probes)
 	desk, err = control.NewDesk(control.Parts{Clock: clock, Log: log, Gateway: gw, Keys: keys, Pepper: &secrets.Pepper, AdminToken: secrets.AdminToken,
-		Vault: st, Book: st, Board: board, Accounts: accounts, Tally: tally, Prober: prober, Scripts: folder, Receipts: sealer,
+		Vault: st, Book: st, Store: st, Data: file.Data, Board: board, Accounts: accounts, Tally: tally, Prober: prober, Scripts: folder, Receipts: sealer,
 		Fleet: edge, Gate: command.Gate{Server: nodes, Advertise: file.NATS.Advertise}, Parse: command.Parsers(file.Path), Version: version})
 	if err != nil {
 		return err
@@ -151,6 +151,7 @@ func serve(o command.ServeOptions) error {
 	run.Go(func() error { return serveOn(local, socket) })
 	run.Go(func() error { return board.Run(ctx) })
 	run.Go(func() error { return desk.Run(ctx) })
+	run.Go(func() error { return desk.Expire(ctx) })
 	run.Go(func() error { return folder.Run(ctx) })
 	run.Go(func() error { return prober.Run(ctx) })
 	run.Go(func() error { return edge.Run(ctx) })

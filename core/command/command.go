@@ -60,6 +60,7 @@ func newApp(p Program) *cli.App {
 			initCommand(), checkCommand(p), applyCommand(),
 			keyCommand(), offersCommand(), modelsCommand(), nodesCommand(),
 			requestsCommand(), traceCommand(), usageCommand(), speedCommand(), auditCommand(), receiptsCommand(), statusCommand(),
+			backupCommand(p), restoreCommand(p),
 			rankCommand(), measureCommand(p), strategyCommand(p),
 			versionCommand(p), completionCommand(),
 		},
@@ -89,10 +90,13 @@ func finish(commands []*cli.Command, path string) {
 		if len(c.Subcommands) == 0 {
 			continue
 		}
-		group := c
+		group, own := c, c.Action // one with an action of its own does something by itself too
 		c.Action = func(x *cli.Context) error {
 			if name := x.Args().First(); name != "" {
 				return noSuchCommand(group.Subcommands, name, path)
+			}
+			if own != nil {
+				return own(x)
 			}
 			return wrongUsage("say what to do: "+strings.Join(names(group.Subcommands), ", "), path+" --help shows each")
 		}

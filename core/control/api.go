@@ -81,6 +81,7 @@ func endpoints() []endpoint {
 		{"GET", root + "config", nil, "The configuration in force as YAML, its secrets masked.", (*Desk).getConfig},
 		{"GET", root + "status", nil, "The version, the address, the calls under way and the health.", (*Desk).getStatus},
 		{"GET", root + "{$}", nil, "This list.", (*Desk).getIndex},
+		{"GET", root + "backup", nil, "A backup of all that is kept, as it is now, as a tar file. It has the secrets of the server, so that only the data folder's socket answers.", (*Desk).getBackup},
 	}
 }
 

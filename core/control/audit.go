@@ -41,16 +41,14 @@ const (
 	viaSignal = "SIGHUP"
 )
 
-// What the audit log keeps. Older entries are removed with the next change, and
-// every pruneEvery.
+// What the audit log keeps beside retention (retention.go). More entries are removed
+// with the next change, and every pruneEvery.
 const (
 	// AuditEntries is the most entries that are kept.
 	AuditEntries = 100_000
-	// AuditAge is the longest that one is kept.
-	AuditAge   = 400 * 24 * time.Hour
-	pruneEvery = time.Hour
-	lookEvery  = time.Second // at the scripts
-	pruneMost  = 200         // entries that one write removes
+	pruneEvery   = time.Hour
+	lookEvery    = time.Second // at the scripts
+	pruneMost    = 200         // entries that one write removes
 )
 
 // auditLog is the log in the vault. Its writer holds the Desk's mu.
@@ -60,6 +58,7 @@ type auditLog struct {
 	// last and number are of the newest entry; oldest and first of the oldest.
 	last, oldest  core.CallID
 	number, first int64
+	since         time.Time // entries of before have expired; zero: none has
 }
 
 func openAudit(v core.Vault, clock core.Clock) (*auditLog, error) {
@@ -123,7 +122,7 @@ func (l *auditLog) write(puts, deletes []core.Record, entries ...Entry) error {
 		return err
 	}
 	puts = append(puts, end)
-	old, err := l.old(number, now)
+	old, err := l.old(number)
 	if err != nil {
 		return err
 	}
@@ -141,13 +140,13 @@ func (l *auditLog) write(puts, deletes []core.Record, entries ...Entry) error {
 }
 
 // old are entries beyond what is kept once number is the newest one's.
-func (l *auditLog) old(number int64, now time.Time) (old []core.Record, err error) {
-	beyond, since := number-l.first+1-AuditEntries, now.Add(-AuditAge)
-	if at, _ := l.oldest.Time(); l.oldest == "" || beyond <= 0 && !at.Before(since) {
+func (l *auditLog) old(number int64) (old []core.Record, err error) {
+	beyond := number - l.first + 1 - AuditEntries
+	if l.oldest == "" || beyond <= 0 && !l.oldest.Expired(l.since) {
 		return nil, nil
 	}
 	err = l.vault.Scan(vaultAudit, "", "", false, func(name string, _ []byte) bool {
-		if at, _ := core.CallID(name).Time(); int64(len(old)) >= beyond && !at.Before(since) {
+		if int64(len(old)) >= beyond && !core.CallID(name).Expired(l.since) {
 			return false
 		}
 		old = append(old, core.Record{Kind: vaultAudit, Name: name})
@@ -207,7 +206,7 @@ func (d *Desk) Run(ctx context.Context) error {
 func (d *Desk) prune(ctx context.Context) error {
 	for ctx.Err() == nil {
 		d.mu.Lock()
-		old, err := d.audit.old(d.audit.number, d.Clock())
+		old, err := d.audit.old(d.audit.number)
 		if err == nil && len(old) > 0 {
 			err = d.audit.write(nil, nil)
 		}
@@ -231,7 +230,7 @@ func (d *Desk) listAudit(r *http.Request) (any, error) {
 		return nil, err
 	}
 	var from string
-	if !since.IsZero() {
+	if since = later(since, d.kept().audit); !since.IsZero() {
 		from = string(core.NewCallID(since)[:10]) // its time alone
 	}
 	next := core.CallID(q.Get("next"))

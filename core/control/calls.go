@@ -135,7 +135,7 @@ type Call struct {
 func (d *Desk) getCall(r *http.Request) (any, error) { return d.call(core.CallID(r.PathValue("id"))) }
 
 func (d *Desk) call(id core.CallID) (c Call, err error) {
-	if c.Receipt, err = d.Book.Receipt(id); err == nil && d.Fleet != nil {
+	if c.Receipt, err = d.Book.Receipt(id); err == nil && d.Fleet != nil && !id.Expired(d.kept().measurements) {
 		c.NodeCalls, err = d.Fleet.Calls(id)
 	}
 	return c, err

@@ -81,6 +81,8 @@ type Parts struct {
 	AdminToken core.Secret
 	Vault      core.Vault
 	Book       core.Book
+	Store      Shelf  // nil: nothing is dropped, and no backup is made
+	Data       string // the data folder, for backups
 	Board      *measure.Board
 	Accounts   *ledger.Accounts
 	Tally      *ledger.Tally
@@ -105,7 +107,12 @@ type Desk struct {
 	started time.Time
 	listens atomic.Pointer[string]
 	force   atomic.Pointer[inForce]
-	first   *Config // that serve was started with; set by the first Apply, before all else
+	// retention has something in it once another retention was put into force.
+	retention chan struct{}
+	first     *Config // that serve was started with; set by the first Apply, before all else
+
+	// erasing is held while what is kept of receipts is written anew.
+	erasing sync.Mutex
 
 	// mu is held while the configuration changes, so that changes come one by
 	// one. What is in force is read without it.
@@ -123,7 +130,7 @@ type inForce struct {
 // that names it: a key that is silently gone would be worse. So is a pepper that
 // is not the one which the stored keys were hashed with.
 func NewDesk(p Parts) (*Desk, error) {
-	d := &Desk{Parts: p, sealer: p.Pepper.Sealer(), started: p.Clock()}
+	d := &Desk{Parts: p, sealer: p.Pepper.Sealer(), started: p.Clock(), retention: make(chan struct{}, 1)}
 	if err := d.checkPepper(); err != nil {
 		return nil, err
 	}

@@ -29,6 +29,8 @@ type Fleet interface {
 	Forget(core.NodeID)
 	// Calls are what nodes told of the attempts of a call beside its receipt.
 	Calls(core.CallID) ([]core.NodeCall, error)
+	// DropCalls deletes those of calls of before a time.
+	DropCalls(before time.Time) (int, error)
 }
 
 // Gate is where nodes come in.

@@ -34,6 +34,7 @@ func (f *fleet) Status(name core.NodeID) (core.NodeStatus, bool) {
 
 func (f *fleet) Forget(name core.NodeID)                    { f.forgotten = append(f.forgotten, name) }
 func (f *fleet) Calls(core.CallID) ([]core.NodeCall, error) { return nil, nil }
+func (f *fleet) DropCalls(time.Time) (int, error)           { return 0, nil }
 
 // serves makes a node offer models, all answered by the rig's upstream.
 func (f *fleet) serves(r *rig, name core.NodeID, owner string, models ...core.Model) {

@@ -104,7 +104,7 @@ func (d *Desk) listReceiptLogs(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := s.Status()
+	st, kept := s.Status(), d.kept()
 	var logs []ReceiptLog
 	for _, m := range months {
 		l := ReceiptLog{Log: m}
@@ -112,6 +112,9 @@ func (d *Desk) listReceiptLogs(r *http.Request) (any, error) {
 		switch {
 		case err == nil:
 			l.Origin, l.Size, l.SignedSize = c.Origin, core.Some(c.Size), core.Some(c.Size)
+		if kept.expiredLog(m) {
+			continue
+		}
 			l.Root, l.Checkpoint = c.Root.String(), string(c.Note)
 		case !isKind(err, core.NotFound):
 			l.Problem = err.Error()
@@ -176,6 +179,9 @@ func (d *Desk) leafOf(id core.CallID) (seal.Position, *core.Receipt, error) {
 	at, err := seal.Find(d.Vault, id, ended)
 	return at, r, err
 }
+	if id.Expired(d.kept().receipts) {
+		return seal.Position{}, nil, core.Errorf(core.NotFound, "there is no call %s", id)
+	}
 
 func (d *Desk) exportReceipts(r *http.Request) (any, error) {
 	s, err := d.receiptLog()
@@ -202,7 +208,7 @@ func (d *Desk) exportReceipts(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts, err := receiptParts(s, q.Get("month"), from, to)
+	parts, err := receiptParts(s, d.kept(), q.Get("month"), from, to)
 	if err != nil {
 		return nil, whichLog(err)
 	}
@@ -227,8 +233,9 @@ func calendar(m seal.Month) seal.Month { return m[:min(len(m), len("2006-01"))] 
 
 // receiptParts are what to export: the logs of a month ("" for all, "2026-11" for
 // all of that month, "2026-11.2" for one), and of each all, or the part with the
-// calls that came from from on and before to. NotFound: there is nothing.
-func receiptParts(s *seal.Sealer, month string, from, to time.Time) ([]seal.Part, error) {
+// calls that came from from on and before to; nothing of what has expired. NotFound:
+// there is nothing.
+func receiptParts(s *seal.Sealer, kept kept, month string, from, to time.Time) ([]seal.Part, error) {
 	if !from.IsZero() && !to.IsZero() && !from.Before(to) {
 		return nil, core.Field("to", "is not after from")
 	}
@@ -239,7 +246,7 @@ func receiptParts(s *seal.Sealer, month string, from, to time.Time) ([]seal.Part
 	first := seal.Month(from.UTC().Format("2006-01")) // a receipt is never in a log of before its call
 	var parts []seal.Part
 	for _, m := range months {
-		if month != "" && month != string(m) && month != string(calendar(m)) || !from.IsZero() && calendar(m) < first {
+		if month != "" && month != string(m) && month != string(calendar(m)) || !from.IsZero() && calendar(m) < first || kept.expiredLog(m) {
 			continue
 		}
 		c, err := s.Checkpoint(m)
@@ -286,7 +293,7 @@ type measured struct {
 // measurements are those of one call; nil: its receipt is gone.
 func (d *Desk) measurements(id core.CallID) ([]byte, error) {
 	r, err := d.Book.Receipt(id)
-	if isKind(err, core.NotFound) {
+	if isKind(err, core.NotFound) || id.Expired(d.kept().measurements) {
 		return nil, nil
 	}
 	if err != nil {

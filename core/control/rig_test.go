@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"headway/core/gateway"
 	"headway/core/ledger"
 	"headway/core/measure"
+	"headway/core/seal"
 	"headway/embedded/sim"
 	"headway/embedded/store"
 	"headway/scripts"
@@ -62,7 +64,10 @@ type rig struct {
 	dir      string
 	path     string // of the file
 	upstream string
-	now      time.Time // zero: the clock's own
+	now      time.Time                 // zero: the clock's own
+	hands    atomic.Pointer[time.Time] // goes before now, and may be set while the writer runs
+	signed   bool                      // receipts are
+	sealer   *seal.Sealer
 	log      bytes.Buffer
 	store    *store.Store
 	gateway  *gateway.Gateway
@@ -118,6 +123,9 @@ func (r *rig) write(text string) {
 func (r *rig) fill(text string) string { return strings.ReplaceAll(text, "UPSTREAM", r.upstream) }
 
 func (r *rig) clock() time.Time {
+	if at := r.hands.Load(); at != nil {
+		return *at
+	}
 	if r.now.IsZero() {
 		return time.Now()
 	}
@@ -181,7 +189,7 @@ func (r *rig) open() error {
 	r.gateway = gateway.New(gateway.Parts{Clock: r.clock, Log: log, Adapters: adapters.All(), Keys: keys, Book: r.store, Board: board, Estimator: estimator, Accounts: accounts,
 		Scripts: r.scripts, Dialer: transports, Metrics: gateway.NewMetrics()})
 	r.desk, err = control.NewDesk(control.Parts{Clock: r.clock, Log: log, Gateway: r.gateway, Keys: keys, Pepper: &secrets.Pepper,
-		AdminToken: core.NewSecret(adminToken), Vault: vault{r.store, r}, Book: r.store, Board: board, Accounts: accounts, Tally: tally, Scripts: r.scripts,
+		AdminToken: core.NewSecret(adminToken), Vault: vault{r.store, r}, Book: r.store, Store: r.store, Receipts: r.sealer, Board: board, Accounts: accounts, Tally: tally, Scripts: r.scripts,
 		Fleet: r.fleet, Gate: r.gate, Parse: command.Parsers(r.path), Version: "test"})
 	if err != nil {
 		return err

@@ -142,6 +142,9 @@ func (d *Desk) getUsage(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if since := d.kept().receipts; from.Before(since) && since.Before(to) {
+		from = since // what the answer is of
+	}
 	asked, err := cuts(r.URL.Query().Get("by"))
 	if err != nil {
 		return nil, err
@@ -180,6 +183,12 @@ func (d *Desk) getUsage(r *http.Request) (any, error) {
 // sum gives the sums of a period, several of one cell perhaps. Those of whole days are
 // the tally's; what the period has of other days is read receipt by receipt.
 func (d *Desk) sum(ctx context.Context, from, to time.Time, yield func(*ledger.Cell, *ledger.Sum) error) error {
+	k := d.kept()
+	if from = later(from, k.receipts); !from.Before(to) {
+		return nil
+	}
+	all := yield
+	yield = func(c *ledger.Cell, s *ledger.Sum) error { return all(c, k.shown(c, s)) }
 	first, end := wholeDays(from, to, d.Clock())
 	if since := d.Tally.Since(); since != "" {
 		if day, err := time.Parse(time.DateOnly, since); err == nil && day.After(first) {
