@@ -70,18 +70,23 @@ func endpoints() []endpoint {
 		{"DELETE", root + "nodes/{name}", nil, "Revokes a node for good: its key, its connection, its offers, at once.", (*Desk).dropNode},
 		{"POST", root + "nodes/{name}/revoke", nil, "As DELETE.", (*Desk).dropNode},
 		{"GET", root + "receipts", paging, "The signed logs of receipts, the oldest first: how each stands, its newest checkpoint, and the keys that sign.", (*Desk).listReceiptLogs},
-		{"GET", root + "receipts/export", []string{"month", "from", "to", "measurements"},
-			"Signed logs as JSON lines that anybody can check: those of a month, or the part with the calls from from on and before to. measurements=true adds what is not signed.", (*Desk).exportReceipts},
+		{"GET", root + "receipts/export", []string{"month", "from", "to", "since", "witnessed", "measurements"},
+			"Signed logs as JSON lines that anybody can check: those of a month, or the part with the calls from from on and before to, or what came after the checkpoint since. witnessed=true ends where the witness has signed, measurements=true adds what is not signed.", (*Desk).exportReceipts},
+		{"GET", root + "receipts/tree", []string{"month", "witnessed"}, "One signed log as a tar file of the files of C2SP tlog-tiles.", (*Desk).treeOfReceipts},
 		{"GET", root + "receipts/{id}/proof", nil, "The proof that a receipt is in the signed log, with its leaf, as text (C2SP tlog-proof).", (*Desk).proveReceipt},
 		{"POST", root + "receipts/renew", nil, "Begins another signed log behind one that is short or damaged: its first leaf says what is gone. Calls are refused until then, where receipts are not optional.", (*Desk).renewReceipts},
+		{"GET", root + "receipts/{id}/opening", nil, "Whose call a leaf is of: the salt and the private part that its commitment is made of.", (*Desk).openReceipt},
+		{"POST", root + "receipts/rotate", nil, "Makes a new key for the signed log, which the log introduces; the older one signs beside it until the month after this one is over.", (*Desk).rotateReceipts},
+		{"POST", root + "receipts/erase", nil, "Erases receipts of what says whose they are: of ids, of a key or of an owner, perhaps of one month; or with secret what a month's pseudonyms are made of. An answer with next is not all: ask again with it.", (*Desk).eraseReceipts},
+		{"POST", root + "receipts/purge", nil, "Drops what was erased from all files of the data folder, and says in JSON lines what it does; the last one has done or error.", (*Desk).purgeReceipts},
 		{"POST", root + "apply", []string{"name"}, "Puts a configuration into force, as a whole or not at all: the YAML text of the body, or without one the file that serve was started with. name is what errors call the text.", (*Desk).postApply},
 		{"GET", root + "audit", listed("since", "target", "action"),
 			"Every change to keys, offers, providers and routing, the newest first: who, when, what, before and after.", (*Desk).listAudit},
+		{"GET", root + "backup", nil, "A backup of all that is kept, as it is now, as a tar file. It has the secrets of the server, so that only the data folder's socket answers.", (*Desk).getBackup},
 		{"GET", root + "scripts", paging, "The strategies in JavaScript: how each stands, and what was wrong last.", (*Desk).listScripts},
 		{"GET", root + "config", nil, "The configuration in force as YAML, its secrets masked.", (*Desk).getConfig},
 		{"GET", root + "status", nil, "The version, the address, the calls under way and the health.", (*Desk).getStatus},
 		{"GET", root + "{$}", nil, "This list.", (*Desk).getIndex},
-		{"GET", root + "backup", nil, "A backup of all that is kept, as it is now, as a tar file. It has the secrets of the server, so that only the data folder's socket answers.", (*Desk).getBackup},
 	}
 }
 
@@ -384,6 +389,9 @@ func (p *pieces) Write(b []byte) (n int, err error) {
 	p.failed = err
 	return n, err
 }
+
+// Flush sends what was written, for whoever reads along.
+func (p *pieces) Flush() { _ = http.NewResponseController(p.w).Flush() }
 
 // patient limits how long a client may be in taking the next piece of an answer.
 func (d *Desk) patient(w http.ResponseWriter) {

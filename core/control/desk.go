@@ -89,6 +89,7 @@ type Parts struct {
 	Prober     *gateway.Prober // nil: no probes are made
 	Scripts    core.ScriptList // nil: there are none
 	Receipts   *seal.Sealer    // nil: receipts are not signed
+	Witness    *seal.Witness   // nil: nobody else sees their log
 	Fleet      Fleet           // nil, with Gate: there are no nodes
 	Gate       Gate
 	Parse      Parse

@@ -19,8 +19,9 @@ import (
 // ReceiptLogs are the signed logs of receipts, the oldest first (SPEC §11).
 type ReceiptLogs struct {
 	List[ReceiptLog]
-	Key      string   `json:"key"`  // the one to give to others
-	Keys     []string `json:"keys"` // all that the edge has signed with, the oldest first
+	Key      string   `json:"key"`               // the one to give to others
+	Keys     []string `json:"keys"`              // all that the edge has signed with, the oldest first
+	Witness  string   `json:"witness,omitempty"` // the name of the witness's key; absent: there is none
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -34,7 +35,10 @@ type ReceiptLog struct {
 	SignedSize core.Opt[uint64] `json:"signed_size,omitzero"`
 	Root       string           `json:"root,omitempty"`       // base64, of what was signed
 	Checkpoint string           `json:"checkpoint,omitempty"` // the signed note, to be kept by others
-	Problem    string           `json:"problem,omitempty"`
+	// What the witness has signed last, and when.
+	WitnessedSize core.Opt[uint64]    `json:"witnessed_size,omitzero"`
+	WitnessedAt   core.Opt[time.Time] `json:"witnessed_at,omitzero"`
+	Problem       string              `json:"problem,omitempty"`
 }
 
 // ReceiptLogStatus is how the signed log of now stands.
@@ -45,8 +49,9 @@ type ReceiptLogStatus struct {
 	Problems   []string         `json:"problems,omitempty"`
 }
 
-func receiptLogStatus(st seal.Status) *ReceiptLogStatus {
-	s := &ReceiptLogStatus{Origin: st.Log.Origin, Size: st.Log.Size, Problems: receiptProblems(st)}
+func (d *Desk) receiptLogStatus() *ReceiptLogStatus {
+	st := d.Receipts.Status()
+	s := &ReceiptLogStatus{Origin: st.Log.Origin, Size: st.Log.Size, Problems: d.receiptProblems(st)}
 	if st.Signed != nil {
 		s.SignedSize = core.Some(st.Signed.Size)
 	}
@@ -54,7 +59,7 @@ func receiptLogStatus(st seal.Status) *ReceiptLogStatus {
 }
 
 // receiptProblems says what is not as it should be.
-func receiptProblems(st seal.Status) (list []string) {
+func (d *Desk) receiptProblems(st seal.Status) (list []string) {
 	then := "; it is left as it is, and another log was begun or is with the next receipt"
 	if st.Held {
 		then = "; it is left as it is, and calls are refused until headway receipts renew begins another"
@@ -64,6 +69,9 @@ func receiptProblems(st seal.Status) (list []string) {
 	}
 	if st.Error != "" {
 		list = append(list, "the newest leaves are not signed: "+st.Error)
+	}
+	if w := d.Witness.Status(); w != nil {
+		list = append(list, w.Problems...)
 	}
 	if st.Unsealed > 0 {
 		list = append(list, fmt.Sprintf("receipts that could not be sealed since the start: %d", st.Unsealed))
@@ -107,17 +115,20 @@ func (d *Desk) listReceiptLogs(r *http.Request) (any, error) {
 	st, kept := s.Status(), d.kept()
 	var logs []ReceiptLog
 	for _, m := range months {
+		if kept.expiredLog(m) {
+			continue
+		}
 		l := ReceiptLog{Log: m}
 		c, err := s.Checkpoint(m)
 		switch {
 		case err == nil:
 			l.Origin, l.Size, l.SignedSize = c.Origin, core.Some(c.Size), core.Some(c.Size)
-		if kept.expiredLog(m) {
-			continue
-		}
 			l.Root, l.Checkpoint = c.Root.String(), string(c.Note)
 		case !isKind(err, core.NotFound):
 			l.Problem = err.Error()
+		}
+		if w := d.Witness.Newest(m); w != nil {
+			l.WitnessedSize, l.WitnessedAt = core.Some(w.Size), core.Some(w.At)
 		}
 		if of(st.Log.Origin, m) {
 			l.Origin, l.Size = st.Log.Origin, core.Some(st.Log.Size)
@@ -129,7 +140,10 @@ func (d *Desk) listReceiptLogs(r *http.Request) (any, error) {
 		}
 		logs = append(logs, l)
 	}
-	list := ReceiptLogs{Key: st.Key, Problems: receiptProblems(st)}
+	list := ReceiptLogs{Key: st.Key, Problems: d.receiptProblems(st)}
+	if w := d.Witness.Status(); w != nil {
+		list.Witness = w.Name
+	}
 	for _, k := range s.Keys() {
 		list.Keys = append(list.Keys, k.String())
 	}
@@ -152,7 +166,15 @@ func (d *Desk) proveReceipt(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	proof, err := s.Prove(at)
+	// A checkpoint that somebody else has signed too proves more than a newer one.
+	c, err := s.Checkpoint(at.Month)
+	if w := d.Witness.Newest(at.Month); err == nil && w != nil && at.Index < w.Size && w.Size <= c.Size {
+		c = &w.Checkpoint
+	}
+	if err != nil {
+		return nil, err
+	}
+	proof, err := seal.Prove(s.Source(), c, at.Index)
 	if err != nil {
 		return nil, err
 	}
@@ -168,6 +190,9 @@ func (d *Desk) leafOf(id core.CallID) (seal.Position, *core.Receipt, error) {
 	if _, ok := id.Time(); !ok {
 		return seal.Position{}, nil, core.Errorf(core.NotFound, "there is no call %s", quoted(string(id)))
 	}
+	if id.Expired(d.kept().receipts) {
+		return seal.Position{}, nil, core.Errorf(core.NotFound, "there is no call %s", id)
+	}
 	ended := int64(0)
 	r, err := d.Book.Receipt(id)
 	switch {
@@ -179,9 +204,6 @@ func (d *Desk) leafOf(id core.CallID) (seal.Position, *core.Receipt, error) {
 	at, err := seal.Find(d.Vault, id, ended)
 	return at, r, err
 }
-	if id.Expired(d.kept().receipts) {
-		return seal.Position{}, nil, core.Errorf(core.NotFound, "there is no call %s", id)
-	}
 
 func (d *Desk) exportReceipts(r *http.Request) (any, error) {
 	s, err := d.receiptLog()
@@ -190,25 +212,14 @@ func (d *Desk) exportReceipts(r *http.Request) (any, error) {
 	}
 	q := r.URL.Query()
 	var o seal.ExportOptions
-	if text := q.Get("measurements"); text != "" {
-		with, err := strconv.ParseBool(text)
-		if err != nil {
-			return nil, core.Field("measurements", "want true or false")
-		}
-		if with {
-			o.Measurements = d.measurements
-		}
-	}
-	now := d.Clock()
-	from, err := moment("from", q.Get("from"), now, false)
+	with, err := flag(q, "measurements")
 	if err != nil {
 		return nil, err
 	}
-	to, err := moment("to", q.Get("to"), now, true)
-	if err != nil {
-		return nil, err
+	if with {
+		o.Measurements = d.measurements
 	}
-	parts, err := receiptParts(s, d.kept(), q.Get("month"), from, to)
+	parts, err := d.receiptParts(s, q)
 	if err != nil {
 		return nil, whichLog(err)
 	}
@@ -230,57 +241,6 @@ func whichLog(err error) error {
 
 // calendar is the month of a log that may be the second of it.
 func calendar(m seal.Month) seal.Month { return m[:min(len(m), len("2006-01"))] }
-
-// receiptParts are what to export: the logs of a month ("" for all, "2026-11" for
-// all of that month, "2026-11.2" for one), and of each all, or the part with the
-// calls that came from from on and before to; nothing of what has expired. NotFound:
-// there is nothing.
-func receiptParts(s *seal.Sealer, kept kept, month string, from, to time.Time) ([]seal.Part, error) {
-	if !from.IsZero() && !to.IsZero() && !from.Before(to) {
-		return nil, core.Field("to", "is not after from")
-	}
-	months, err := s.Months()
-	if err != nil {
-		return nil, err
-	}
-	first := seal.Month(from.UTC().Format("2006-01")) // a receipt is never in a log of before its call
-	var parts []seal.Part
-	for _, m := range months {
-		if month != "" && month != string(m) && month != string(calendar(m)) || !from.IsZero() && calendar(m) < first || kept.expiredLog(m) {
-			continue
-		}
-		c, err := s.Checkpoint(m)
-		if isKind(err, core.NotFound) {
-			continue // nothing of it is signed yet
-		}
-		if err != nil {
-			return nil, err
-		}
-		p := seal.Part{Checkpoint: c}
-		if !from.IsZero() || !to.IsZero() {
-			end := int64(1 << 62)
-			if !to.IsZero() {
-				end = to.UnixMilli()
-			}
-			begin := int64(0)
-			if !from.IsZero() {
-				begin = from.UnixMilli()
-			}
-			if p.From, p.To, err = seal.Span(s.Source(), c, begin, end); isKind(err, core.NotFound) {
-				continue
-			} else if err != nil {
-				return nil, err
-			}
-		}
-		parts = append(parts, p)
-	}
-	if len(parts) == 0 {
-		e := core.Errorf(core.NotFound, "no signed receipt is of that time")
-		e.Hint = "a receipt is signed within a second of its call's end; headway receipts list shows the logs"
-		return nil, e
-	}
-	return parts, nil
-}
 
 // measured is the unsigned part of a receipt beside its leaf: what measures are
 // recomputed from. Why an offer was chosen, but for the tokens that it was expected to

@@ -25,7 +25,7 @@ func (d *Desk) renewReceipts(r *http.Request) (any, error) {
 	if err := s.Renew(); err != nil {
 		return nil, err
 	}
-	return receiptLogStatus(s.Status()), nil
+	return d.receiptLogStatus(), nil
 }
 
 // RenewReceipts begins another signed log where the one there was is damaged.

@@ -117,7 +117,7 @@ func (d *Desk) getStatus(*http.Request) (any, error) {
 		s.NodesListen = d.Gate.Address()
 	}
 	if d.Receipts != nil {
-		s.ReceiptLog = receiptLogStatus(d.Receipts.Status())
+		s.ReceiptLog = d.receiptLogStatus()
 	}
 	setup := d.Gateway.Setup()
 	for _, e := range setup.Catalogue.Entries() {

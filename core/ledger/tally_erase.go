@@ -150,3 +150,11 @@ func (m *Mean) less(part *Mean) {
 		m.Sum -= part.Sum
 	}
 }
+
+var _ core.Signer = (*Tally)(nil)
+
+// Due tells that Rest waits for Changed (core.Signer).
+func (t *Tally) Due() bool { return t.again.Load() }
+
+// Durable has nothing to sign.
+func (t *Tally) Durable() error { return nil }

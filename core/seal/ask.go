@@ -48,6 +48,12 @@ func (s *Sealer) Status() Status {
 // last is the one to give to others.
 func (s *Sealer) Keys() []Key { return s.ring.Load().Keys() }
 
+// Signing is how many keys sign the current log.
+func (s *Sealer) Signing() int {
+	_, m, _ := splitOrigin(s.Status().Log.Origin)
+	return len(s.ring.Load().signers(max(m, monthOf(s.p.Clock()))))
+}
+
 // Months are the logs that are kept, the oldest first.
 func (s *Sealer) Months() (list []Month, err error) {
 	err = s.src.states(func(m Month, _ []byte) bool {
@@ -133,15 +139,18 @@ const mostQueued = 100_000
 // Erase makes the next groups drop what shows whose a receipt is: the nonce that
 // its salt is made of, so that nobody can hold the leaf's commitment against a
 // guess. A leaf that says so is added; the erased one stays as it is. What the
-// receipt itself says of the person is the caller's to erase. NotFound: there is
-// no such leaf, or it is no receipt's.
+// receipt itself says of the person is the caller's to erase. A leaf that was erased
+// is passed over. NotFound: there is no such leaf, or it is no receipt's.
 func (s *Sealer) Erase(at Position) error {
-	leaf, _, err := s.leaf(at)
+	leaf, nonce, err := s.leaf(at)
 	if err != nil {
 		return err
 	}
 	if leaf.Type != typeReceipt {
 		return core.Errorf(core.NotFound, "leaf %d of log %s is not a receipt's", at.Index, at.Month)
+	}
+	if [saltSize]byte(nonce) == noNonce {
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,6 +159,12 @@ func (s *Sealer) Erase(at Position) error {
 	}
 	s.erase = append(s.erase, at)
 	return nil
+}
+
+// Erased tells whether what Erase drops of a leaf is gone.
+func (s *Sealer) Erased(at Position) (bool, error) {
+	_, nonce, err := s.leaf(at)
+	return err == nil && [saltSize]byte(nonce) == noNonce, err
 }
 
 // leaf reads one leaf and its nonce.

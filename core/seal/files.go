@@ -1,9 +1,11 @@
 package seal
 
 import (
+	"archive/tar"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -66,7 +68,48 @@ func WriteTree(dir string, src Source, c *Checkpoint, progress func(leaves uint6
 	if len(names) > 0 {
 		return core.Field("out", "the folder %s is not empty", dir)
 	}
-	w := &treeWriter{dir: dir, src: src, month: month, tree: newTree(src, month, c.Size), size: c.Size, progress: progress}
+	return writeTree(src, month, c, progress, func(path string, text []byte) error {
+		path = filepath.Join(dir, filepath.FromSlash(path))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return unwritten(err)
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return unwritten(err)
+		}
+		return nil
+	})
+}
+
+// TarTree writes to w, as a tar file, what WriteTree writes into a folder. The
+// checkpoint comes last: without it what came is no log.
+func TarTree(w io.Writer, src Source, c *Checkpoint) error {
+	_, month, ok := splitOrigin(c.Origin)
+	if !ok || len(c.Signed) == 0 {
+		return core.Errorf(core.Internal, "the checkpoint of %s was not read with its keys", c.Origin)
+	}
+	out := tar.NewWriter(w)
+	err := writeTree(src, month, c, nil, func(path string, text []byte) error {
+		err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Size: int64(len(text)), Mode: 0o644})
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		if err != nil {
+			return unwritten(err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := out.Close(); err != nil {
+		return unwritten(err)
+	}
+	return nil
+}
+
+// writeTree gives the files of a log away, one by one.
+func writeTree(src Source, month Month, c *Checkpoint, progress func(leaves uint64), file func(path string, text []byte) error) error {
+	w := &treeWriter{file: file, src: src, month: month, tree: newTree(src, month, c.Size), size: c.Size, progress: progress}
 	frontier, err := w.tree.frontier()
 	if err != nil {
 		return err
@@ -99,7 +142,7 @@ func unwritten(err error) error {
 }
 
 type treeWriter struct {
-	dir      string
+	file     func(path string, text []byte) error
 	src      Source
 	month    Month
 	tree     *tree
@@ -108,17 +151,6 @@ type treeWriter struct {
 	bundle   []byte
 	buffer   []byte
 	progress func(uint64)
-}
-
-func (w *treeWriter) file(path string, text []byte) error {
-	path = filepath.Join(w.dir, filepath.FromSlash(path))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return unwritten(err)
-	}
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		return unwritten(err)
-	}
-	return nil
 }
 
 func (w *treeWriter) hashes(path string, list []Hash) error {

@@ -71,4 +71,13 @@ func splitOrigin(origin string) (edge string, month Month, ok bool) {
 	return edge, month, month.valid() && checkEdge(edge) == nil
 }
 
+// EdgeOf takes an origin apart; month is "" where it is none.
+func EdgeOf(origin string) (edge string, month Month) {
+	edge, month, ok := splitOrigin(origin)
+	if !ok {
+		return "", ""
+	}
+	return edge, month
+}
+
 func originOf(edge string, month Month) string { return edge + "/" + string(month) }

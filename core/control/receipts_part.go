@@ -1,0 +1,202 @@
+package control
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"headway/core"
+	"headway/core/seal"
+)
+
+// receiptParts are what to export: the logs of a month ("" for all, "2026-11" for
+// all of that month, "2026-11.2" for one), and of each all, or the part with the
+// calls that came from from on and before to, or what came after the checkpoint since;
+// nothing of what has expired. witnessed: only as far as the witness has signed.
+// NotFound: there is nothing.
+func (d *Desk) receiptParts(s *seal.Sealer, q url.Values) ([]seal.Part, error) {
+	now := d.Clock()
+	from, err := moment("from", q.Get("from"), now, false)
+	if err != nil {
+		return nil, err
+	}
+	to, err := moment("to", q.Get("to"), now, true)
+	if err != nil {
+		return nil, err
+	}
+	if !from.IsZero() && !to.IsZero() && !from.Before(to) {
+		return nil, core.Field("to", "is not after from")
+	}
+	since, err := sinceOf(s, q)
+	if err != nil {
+		return nil, err
+	}
+	witnessed, err := flag(q, "witnessed")
+	if err != nil {
+		return nil, err
+	}
+	months, err := s.Months()
+	if err != nil {
+		return nil, err
+	}
+	month, kept := q.Get("month"), d.kept()
+	first := seal.Month(from.UTC().Format("2006-01")) // a receipt is never in a log of before its call
+	if since != nil {
+		_, first = seal.EdgeOf(since.Origin)
+	}
+	var parts []seal.Part
+	for _, m := range months {
+		if month != "" && month != string(m) && month != string(calendar(m)) || !from.IsZero() && calendar(m) < first || kept.expiredLog(m) ||
+			since != nil && m < first {
+			continue
+		}
+		c, err := d.checkpoint(s, m, witnessed)
+		if isKind(err, core.NotFound) {
+			continue // nothing of it is signed yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		p := seal.Part{Checkpoint: c}
+		switch {
+		case since != nil && m == first:
+			err = restOf(&p, since)
+		case !from.IsZero() || !to.IsZero():
+			p.From, p.To, err = stretch(s, c, from, to)
+		}
+		if isKind(err, core.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, p)
+	}
+	if since != nil && (len(parts) == 0 || parts[0].Checkpoint.Origin != since.Origin) {
+		return nil, core.Field("since", "the log %s of this checkpoint is not here, or not as far", since.Origin)
+	}
+	if len(parts) == 0 {
+		e := core.Errorf(core.NotFound, "no signed receipt is of that time")
+		e.Hint = "a receipt is signed within a second of its call's end; headway receipts list shows the logs"
+		if witnessed {
+			e.Msg, e.Hint = "the witness has signed no log of that time", "headway status says how the witness is"
+		}
+		return nil, e
+	}
+	return parts, nil
+}
+
+// checkpoint is a log's newest, with the line of the witness where it has signed it, or
+// the newest that it has signed.
+func (d *Desk) checkpoint(s *seal.Sealer, m seal.Month, witnessed bool) (*seal.Checkpoint, error) {
+	c, err := s.Checkpoint(m)
+	if err != nil {
+		return nil, err
+	}
+	w := d.Witness.Newest(m)
+	if w != nil && (witnessed && w.Size <= c.Size || w.Tree == c.Tree) {
+		return &w.Checkpoint, nil
+	}
+	if witnessed {
+		return nil, core.Errorf(core.NotFound, "the witness has not signed log %s", m)
+	}
+	return c, nil
+}
+
+// stretch is the part of a log with the calls of a time.
+func stretch(s *seal.Sealer, c *seal.Checkpoint, from, to time.Time) (first, end uint64, err error) {
+	begin, until := int64(0), int64(1<<62)
+	if !from.IsZero() {
+		begin = from.UnixMilli()
+	}
+	if !to.IsZero() {
+		until = to.UnixMilli()
+	}
+	return seal.Span(s.Source(), c, begin, until)
+}
+
+// sinceOf reads the checkpoint of a query, which this server must have signed; nil:
+// there is none.
+func sinceOf(s *seal.Sealer, q url.Values) (*seal.Checkpoint, error) {
+	text := q.Get("since")
+	if text == "" {
+		return nil, nil
+	}
+	for _, other := range [...]string{"month", "from", "to"} {
+		if q.Get(other) != "" {
+			return nil, core.Field("since", "does not go with %s", other)
+		}
+	}
+	c, err := seal.ParseCheckpoint([]byte(text), s.Keys())
+	if err != nil {
+		e := core.Field("since", "is not a checkpoint that this server has signed")
+		e.Err, e.Hint = err, "headway receipts list --json has those of now"
+		return nil, e
+	}
+	return c, nil
+}
+
+// restOf makes a part of what came after a checkpoint of its log; where nothing has, of
+// the last leaf, which shows that.
+func restOf(p *seal.Part, since *seal.Checkpoint) error {
+	size := p.Checkpoint.Size
+	if since.Size > size {
+		return core.Errorf(core.NotFound, "the log is not as far")
+	}
+	if p.From, p.To = since.Size, size; p.From == size {
+		p.From--
+	}
+	if p.From > 0 {
+		p.Since = &since.Tree
+		return nil
+	}
+	p.From, p.To = 0, 0 // all of it
+	return nil
+}
+
+// flag reads true or false; left out is false.
+func flag(q url.Values, name string) (bool, error) {
+	text := q.Get(name)
+	if text == "" {
+		return false, nil
+	}
+	v, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, core.Field(name, "want true or false")
+	}
+	return v, nil
+}
+
+// treeOfReceipts writes one log as files, in a tar file.
+func (d *Desk) treeOfReceipts(r *http.Request) (any, error) {
+	s, err := d.receiptLog()
+	if err != nil {
+		return nil, err
+	}
+	parts, err := d.receiptParts(s, r.URL.Query())
+	if err != nil {
+		return nil, whichLog(err)
+	}
+	if len(parts) > 1 {
+		e := core.Field("month", "there are several logs, and a folder has one")
+		e.Hint = "headway receipts list shows them; take one with --month"
+		return nil, e
+	}
+	return streamed{"application/x-tar", func(w io.Writer) error {
+		return whichLog(seal.TarTree(w, s.Source(), parts[0].Checkpoint))
+	}}, nil
+}
+
+// ReceiptTree writes one log as a tar file of files in the layout of tlog-tiles to w;
+// query is that of GET receipts/tree.
+func (c *Client) ReceiptTree(ctx context.Context, query url.Values, w io.Writer) error {
+	return c.copy(ctx, "receipts/tree", query, w)
+}
+
+// ProveReceipt writes the proof of one receipt to w.
+func (c *Client) ProveReceipt(ctx context.Context, id string, w io.Writer) error {
+	return c.copy(ctx, "receipts/"+url.PathEscape(id)+"/proof", nil, w)
+}
