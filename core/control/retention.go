@@ -204,9 +204,9 @@ func (d *Desk) drop(ctx context.Context, k kept) error {
 	}
 	do("receipts", k.receipts, func() (int, error) { return d.Store.DropReceipts(ctx, k.receipts) })
 	do("signed logs", k.receipts, func() (int, error) { return d.dropLogs(k) })
-	do("sums of usage", k.receipts, func() (int, error) { return d.Tally.Drop(k.receipts) })
+	do("sums of usage", k.receipts, func() (int, error) { return d.dropSums(d.Tally.Drop, k.receipts) })
 	do("measurements", k.measurements, func() (int, error) { return d.Store.DropMeasurements(ctx, k.measurements) })
-	do("speeds in sums of usage", k.measurements, func() (int, error) { return d.Tally.DropSpeeds(k.measurements) })
+	do("speeds in sums of usage", k.measurements, func() (int, error) { return d.dropSums(d.Tally.DropSpeeds, k.measurements) })
 	if d.Fleet != nil {
 		do("calls as nodes saw them", k.measurements, func() (int, error) { return d.Fleet.DropCalls(k.measurements) })
 	}
@@ -215,6 +215,13 @@ func (d *Desk) drop(ctx context.Context, k kept) error {
 		failed = append(failed, d.Store.Clean(ctx))
 	}
 	return errors.Join(failed...)
+}
+
+// dropSums changes sums of usage, which an erasure changes too.
+func (d *Desk) dropSums(drop func(time.Time) (int, error), before time.Time) (int, error) {
+	d.erasing.Lock()
+	defer d.erasing.Unlock()
+	return drop(before)
 }
 
 // dropLogs drops the signed logs of months that have expired. One that is not done with

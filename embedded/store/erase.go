@@ -26,6 +26,8 @@ func (s *Store) Erase(ids []core.CallID, puts, deletes []core.Record) error {
 		return err
 	}
 	pack := newPacker() // the store's own is the writer's
+	s.rewriting.Lock()
+	defer s.rewriting.Unlock()
 	for _, id := range ids {
 		value, err := s.get(receiptKey(id))
 		if err != nil {

@@ -75,25 +75,40 @@ func expiredKey(prefix string, key []byte, before time.Time) bool {
 
 // drop deletes the keys from lo to hi that are meant, each with its witness.
 func (s *Store) drop(ctx context.Context, lo, hi []byte, meant func(key []byte) bool) (dropped int, err error) {
-	for {
-		keys, err := s.keysOf(lo, hi, dropAtOnce, meant)
-		if err != nil || len(keys) == 0 {
+	for lo != nil {
+		n, next, err := s.dropSome(ctx, lo, hi, meant)
+		dropped += n
+		if err != nil {
 			return dropped, err
 		}
-		var list []entry
-		for _, key := range keys {
-			if record, found := cutWitness(key); found {
-				key = record
-			}
-			list = unset(list, key)
-		}
-		if err := s.forget(ctx, list); err != nil {
-			return dropped, err
-		}
-		dropped += len(keys)
-		lo = append(slices.Clone(keys[len(keys)-1]), 0)
+		lo = next
 	}
+	return dropped, nil
 }
+
+// dropSome is one batch of drop; next is where the one after it begins, nil: nowhere.
+func (s *Store) dropSome(ctx context.Context, lo, hi []byte, meant func(key []byte) bool) (n int, next []byte, err error) {
+	s.rewriting.Lock()
+	defer s.rewriting.Unlock()
+	keys, err := s.keysOf(lo, hi, dropAtOnce, meant)
+	if err != nil || len(keys) == 0 {
+		return 0, nil, err
+	}
+	var list []entry
+	for _, key := range keys {
+		if record, found := cutWitness(key); found {
+			key = record
+		}
+		list = unset(list, key)
+	}
+	if err := s.forget(ctx, list); err != nil {
+		return 0, nil, err
+	}
+	return len(keys), behind(keys), nil
+}
+
+// behind is the first key behind the last of some.
+func behind(keys [][]byte) []byte { return append(slices.Clone(keys[len(keys)-1]), 0) }
 
 func cutWitness(key []byte) ([]byte, bool) {
 	if len(key) > len(witnessPrefix) && string(key[:len(witnessPrefix)]) == witnessPrefix {
@@ -183,13 +198,15 @@ func (s *Store) DropMeasurements(ctx context.Context, before time.Time) (dropped
 	return dropped, s.Put(retentionKind, stripped, []byte(mark))
 }
 
-// strip is one batch of DropMeasurements; next is where the one after it begins.
+// strip is one batch of DropMeasurements, as dropSome is of drop.
 func (s *Store) strip(ctx context.Context, pack packer, lo, hi []byte) (n int, next []byte, err error) {
+	s.rewriting.Lock()
+	defer s.rewriting.Unlock()
 	keys, err := s.keysOf(lo, hi, stripAtOnce, func([]byte) bool { return true })
 	if err != nil || len(keys) == 0 {
 		return 0, nil, err
 	}
-	next = append(slices.Clone(keys[len(keys)-1]), 0)
+	next = behind(keys)
 	var list []entry
 	for _, key := range keys {
 		value, err := s.get(key)

@@ -115,7 +115,8 @@ type Store struct {
 	running                     chan struct{} // a place for one: taken by Run, and by Close once Run has returned
 	users                       sync.WaitGroup
 
-	keep atomic.Pointer[core.Retention] // nil: all is kept
+	keep      atomic.Pointer[core.Retention] // nil: all is kept
+	rewriting sync.Mutex                     // held while kept receipts are written anew or dropped, from the first read on
 
 	dropping sync.RWMutex // held for reading by each commit, as Badger refuses some while it flushes for Purge
 
