@@ -106,8 +106,8 @@ func recompute(c *cli.Context) error {
 		}
 	}
 	sayBelieved(c.App.ErrWriter, report)
-	if sketches := r.different(); !r.OK {
-		return failed{&core.Error{Kind: core.Invalid, Msg: fmt.Sprintf("%s and %s are not what the receipts give", several(sketches, "stored sketch"), several(len(r.Stored), "stored median")),
+	if !r.OK {
+		return failed{&core.Error{Kind: core.Invalid, Msg: fmt.Sprintf("%d of the stored sketches and %d of the stored medians are not what the receipts give", r.different(), len(r.Stored)),
 			Hint: "either the stored numbers or the measurements of this export were changed; each is named above"}}
 	}
 	return nil
