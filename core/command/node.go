@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -68,6 +69,12 @@ func runNode(c *cli.Context, p Program) error {
 		log.Warn("the configuration", "note", note.String(), "hint", note.Hint)
 	}
 	out := &lines{w: c.App.Writer}
+	if os.Getenv("GOMAXPROCS") == "" {
+		// A node hands bytes on and is nearly always done before the next come: a second
+		// thread that is woken for them costs more than it does, and the processors are
+		// the model server's.
+		runtime.GOMAXPROCS(1)
+	}
 
 	// Stop on the first signal, at once on a second.
 	signals := make(chan os.Signal, 4)
