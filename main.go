@@ -86,6 +86,10 @@ func serve(o command.ServeOptions) error {
 	if err != nil {
 		return err
 	}
+	witness, err := command.OpenWitness(file, sealer, log)
+	if err != nil {
+		return err
+	}
 	st.SetRecorder(core.Recorders{board, accounts, tally, estimator, probes, sealer})
 	folder := scripts.Open(file.Scripts, clock, log)
 	keys := ledger.NewKeys(&secrets.Pepper)
@@ -113,7 +117,7 @@ func serve(o command.ServeOptions) error {
 	metrics.WatchNodes(edge.Nodes)
 	prober := gateway.NewProber(gw, board, probes)
 	desk, err = control.NewDesk(control.Parts{Clock: clock, Log: log, Gateway: gw, Keys: keys, Pepper: &secrets.Pepper, AdminToken: secrets.AdminToken,
-		Vault: st, Book: st, Store: st, Data: file.Data, Board: board, Accounts: accounts, Tally: tally, Prober: prober, Scripts: folder, Receipts: sealer,
+		Vault: st, Book: st, Store: st, Data: file.Data, Board: board, Accounts: accounts, Tally: tally, Prober: prober, Scripts: folder, Receipts: sealer, Witness: witness,
 		Fleet: edge, Gate: command.Gate{Server: nodes, Advertise: file.NATS.Advertise}, Parse: command.Parsers(file.Path), Version: version})
 	if err != nil {
 		return err
@@ -155,6 +159,7 @@ func serve(o command.ServeOptions) error {
 	run.Go(func() error { return folder.Run(ctx) })
 	run.Go(func() error { return prober.Run(ctx) })
 	run.Go(func() error { return edge.Run(ctx) })
+	run.Go(func() error { return witness.Run(ctx) })
 	run.Go(func() error { return command.Settle(ctx) })
 	if o.Traffic != nil {
 		run.Go(func() error { return o.Traffic(ctx, front.Addr().String()) })

@@ -26,6 +26,7 @@ func Config(f *conf.File) *control.Config {
 	c := &control.Config{Path: f.Path, Settings: f.Settings, Providers: f.Providers, Offers: f.Offers, CORS: f.CORS, Shown: conf.Show(f),
 		Groups: conf.SettingObjects(f), CheckScripts: f.CheckScripts,
 		Fixed: map[string]string{"listen": f.Listen, "data": absolute(f.Data), "log.level": f.LogLevel.String(), "routing.scripts": absolute(f.Scripts),
+			"witness.url": f.Witness.URL, "witness.key": f.Witness.Key,
 			"nats.listen": f.NATS.Listen, "nats.advertise": f.NATS.Advertise, "nats.heartbeat": f.NATS.Heartbeat.String(),
 			"nats.heartbeat_misses": strconv.Itoa(f.NATS.HeartbeatMisses)}}
 	for _, k := range f.Keys {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -36,4 +37,18 @@ func OpenReceiptLog(f *conf.File, vault core.Vault, book core.Book, pepper *ledg
 	}
 	return seal.Open(seal.Parts{Clock: clock, Log: log, Vault: vault, Secrets: pepper.Sealer(), Dir: filepath.Join(f.Data, "log"), Edge: string(name),
 		Hold: f.Settings.Receipts != core.ReceiptsOptional, Book: book})
+}
+
+// OpenWitness makes the worker that shows the log's checkpoints to the witness of the
+// file; nil, nil: it names none.
+func OpenWitness(f *conf.File, sealer *seal.Sealer, log *slog.Logger) (*seal.Witness, error) {
+	if f.Witness.URL == "" {
+		return nil, nil
+	}
+	w, err := seal.NewWitness(seal.WitnessParts{Sealer: sealer, URL: f.Witness.URL, Key: f.Witness.Key, Log: log})
+	var e *core.Error
+	if errors.As(err, &e) && e.Param == "witness" {
+		return nil, &core.Error{Kind: core.Invalid, Msg: "witness.key: " + e.Msg, Hint: e.Hint}
+	}
+	return w, err
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +21,7 @@ import (
 
 func receiptsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "receipts", Usage: "hand receipts to others, signed, and check them", UsageText: "headway receipts list|export|renew|verify",
+		Name: "receipts", Usage: "hand receipts to others, signed, and check them", UsageText: "headway receipts list|export|prove|reveal|verify|recompute|rotate|renew|erase",
 		Description: "What each call was charged for is signed and appended to a log, one for each month. Whoever has the public key\n" +
 			"sees every receipt of an export that was changed, left out or moved; whoever kept a checkpoint besides, also\n" +
 			"that the end is gone or the log was written anew. core/seal/RECEIPT.md is the format.\n\n" +
@@ -30,39 +29,52 @@ func receiptsCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name: "list", Usage: "list the signed logs, and the key that they are checked with", UsageText: "headway receipts list [--json]",
-				Description: "LEAVES are the receipts and what a log says of itself. --json has the checkpoints: keep the newest one.\n\n" +
+				Description: "LEAVES are the receipts and what a log says of itself; SIGNED is how many of them the newest checkpoint is over, and\n" +
+					"WITNESSED how many the witness has signed too, and when. --json has the checkpoints: keep the newest one.\n\n" +
 					"Example:\n   headway receipts list --json | jq -j '.items[-1].checkpoint' > saved.checkpoint",
 				Flags: serverFlags(jsonFlag()), Action: onServer(nil, listReceipts),
 			},
 			{
 				Name: "export", Usage: "write receipts as JSON lines that anybody can check",
-				UsageText: "headway receipts export [--month MONTH] [--from TIME] [--to TIME] [--measurements] [--out FILE]",
-				Description: "Without --month, --from and --to it is all that is signed. A part by time has whole stretches of a log, so perhaps\n" +
-					"other receipts too: a log is in the order in which calls ended. Keys and owners are pseudonyms of their month.\n\n" +
+				UsageText: "headway receipts export [--month MONTH] [--from TIME] [--to TIME] [--since FILE] [--witnessed] [--measurements] [--out FILE] | --tree FOLDER [--month MONTH]",
+				Description: "Without --month, --from, --to and --since it is all that is signed. A part by time has whole stretches of a log, so perhaps\n" +
+					"other receipts too: a log is in the order in which calls ended. Keys and owners are pseudonyms of their month.\n" +
+					"--since takes a checkpoint that was kept from earlier: what came after it, with the proof that the log only grew.\n" +
+					"--tree writes the log of one month as files in the layout of C2SP tlog-tiles, which public tools read.\n\n" +
 					"Example:\n   headway receipts export --month 2026-11 --out november.jsonl",
 				Flags: serverFlags(
 					&cli.StringFlag{Name: "month", Usage: "only this `MONTH`, such as 2026-11"},
 					&cli.StringFlag{Name: "from", Usage: "only calls from this `TIME` on: a time, a day in UTC, or an age such as 24h or 30d"},
 					&cli.StringFlag{Name: "to", Usage: "only calls before this `TIME`; a day is meant with its end"},
+					&cli.StringFlag{Name: "since", Usage: "only what came after the checkpoint in this `FILE`, and the proof that the log grew from there"},
+					&cli.BoolFlag{Name: "witnessed", Usage: "only as far as the witness has signed"},
 					&cli.BoolFlag{Name: "measurements", Usage: "add what is not signed: the times of each call"},
+					&cli.StringFlag{Name: "tree", Usage: "write the log as files into this `FOLDER`, which must not be there or be empty"},
 					&cli.StringFlag{Name: "out", Usage: "the `FILE` to write; left out: standard output"}),
 				Action: onServer(nil, exportReceipts),
 			},
-			renewReceiptsCommand(),
+			proveReceiptCommand(),
+			revealReceiptCommand(),
 			{
-				Name: "verify", Usage: "check an export, without a server", UsageText: "headway receipts verify FILE|FOLDER [--key VKEY] [--checkpoint FILE] [--json]",
+				Name: "verify", Usage: "check an export, without a server", UsageText: "headway receipts verify FILE|FOLDER [--key VKEY] [--checkpoint FILE] [--witness VKEY] [--opening FILE] [--json]",
 				Description: "Names the first line that is wrong, and ends with 1 then. - reads standard input; a folder is a log in the layout\n" +
 					"of C2SP tlog-tiles. Without --key the export's own key is believed: it then proves only that the export agrees\n" +
-					"with itself. With a checkpoint from earlier it must also hold all that was signed then.\n\n" +
+					"with itself. With a checkpoint from earlier it must also hold all that was signed then. FILE may be the proof of one\n" +
+					"receipt, and --opening then what headway receipts reveal has printed of it.\n\n" +
 					"Example:\n   headway receipts verify november.jsonl --key headway.local/k3f9q9r5+5d1f0a3b+AX… --checkpoint saved.checkpoint",
 				Flags: []cli.Flag{
 					&cli.StringSliceFlag{Name: "key", Usage: "the public `VKEY` of the server, or a file with it; repeatable"},
 					&cli.StringFlag{Name: "checkpoint", Usage: "the `FILE` with a checkpoint that was kept from earlier"},
+					&cli.StringSliceFlag{Name: "witness", Usage: "the public `VKEY` of a witness that must have signed too, or a file with it; of several one is enough"},
+					&cli.StringFlag{Name: "opening", Usage: "the `FILE` that shows whose the receipt of a proof is"},
 					jsonFlag(),
 				},
 				Action: verifyReceipts,
 			},
 			recomputeCommand(),
+			rotateReceiptsCommand(),
+			renewReceiptsCommand(),
+			eraseReceiptsCommand(),
 		},
 	}
 }
@@ -76,8 +88,19 @@ func listReceipts(ctx context.Context, c *cli.Context, s *control.Client, _ []st
 		return printJSON(c.App.Writer, list)
 	}
 	t := table{head: []string{"LOG", ">LEAVES", ">SIGNED", "ROOT", "PROBLEM"}, empty: "nothing is sealed yet"}
+	if list.Witness != "" {
+		t.head = append(t.head, ">WITNESSED", "AT (UTC)")
+	}
 	for _, l := range list.Items {
-		t.add(string(l.Log), leafCount(l.Size), leafCount(l.SignedSize), l.Root, l.Problem)
+		row := []string{string(l.Log), leafCount(l.Size), leafCount(l.SignedSize), l.Root, l.Problem}
+		if list.Witness != "" {
+			when := absent
+			if l.WitnessedAt.OK {
+				when = at(l.WitnessedAt.V)
+			}
+			row = append(row, leafCount(l.WitnessedSize), when)
+		}
+		t.add(row...)
 	}
 	t.write(c.App.Writer)
 	for _, p := range list.Problems {
@@ -104,43 +127,33 @@ func exportReceipts(ctx context.Context, c *cli.Context, s *control.Client, _ []
 	if c.Bool("measurements") {
 		query.Set("measurements", "true")
 	}
+	if c.Bool("witnessed") {
+		query.Set("witnessed", "true")
+	}
+	if file := c.String("since"); file != "" {
+		text, err := readSmall(file)
+		if err != nil {
+			return err
+		}
+		query.Set("since", string(text))
+	}
+	if folder := c.String("tree"); folder != "" {
+		return exportTree(ctx, c, s, query, folder)
+	}
 	path := c.String("out")
 	out := &exported{w: c.App.Writer}
 	if terminal(c.App.ErrWriter) && (path != "" || !terminal(c.App.Writer)) {
 		out.progress = c.App.ErrWriter
 	}
-	if path == "" {
-		err := s.ExportReceipts(ctx, query, out)
-		out.done()
-		return err
+	err = writtenTo(c, path, func(w io.Writer) error {
+		out.w = w
+		defer out.done()
+		return s.ExportReceipts(ctx, query, out)
+	})
+	if err == nil && path != "" {
+		fmt.Fprintf(c.App.ErrWriter, "%s is written: %s\n", path, several(int(out.lines), "line"))
 	}
-	// An export that broke off must not look like one.
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
-	if err != nil {
-		return cannot("written", path, err)
-	}
-	out.w = f
-	err = s.ExportReceipts(ctx, query, out)
-	out.done()
-	if err == nil {
-		if err = f.Sync(); err != nil {
-			err = cannot("written", path, err)
-		}
-	}
-	if e := f.Close(); err == nil && e != nil {
-		err = cannot("written", path, e)
-	}
-	if err == nil {
-		if e := os.Rename(f.Name(), path); e != nil {
-			err = cannot("written", path, e)
-		}
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return err
-	}
-	fmt.Fprintf(c.App.ErrWriter, "%s is written: %s\n", path, several(int(out.lines), "line"))
-	return nil
+	return err
 }
 
 // exported counts the lines of an export.
@@ -177,6 +190,16 @@ func verifyReceipts(c *cli.Context) error {
 		return err
 	}
 	path := args[0]
+	proof, err := proofIn(c, path)
+	if err != nil {
+		return err
+	}
+	if proof != nil {
+		return verifyProof(c, path, proof)
+	}
+	if c.String("opening") != "" {
+		return wrongUsage("--opening: goes with the proof of one receipt", "headway receipts prove ID prints it")
+	}
 	report, err := verification(c, path, seal.Check{})
 	if err != nil {
 		return err
@@ -220,19 +243,32 @@ func sayBelieved(w io.Writer, r *seal.Report) {
 	}
 }
 
-// verification checks an export by the flags --key and --checkpoint, with progress.
-func verification(c *cli.Context, path string, check seal.Check) (report *seal.Report, err error) {
+// goBy reads what the flags of verify say that is to be gone by.
+func goBy(c *cli.Context, check *seal.Check) (err error) {
 	for _, text := range c.StringSlice("key") {
 		keys, err := verifierKeys(text)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		check.Keys = append(check.Keys, keys...)
 	}
-	if saved := c.String("checkpoint"); saved != "" {
-		if check.Saved, err = readSmall(saved); err != nil {
-			return nil, err
+	for _, text := range c.StringSlice("witness") {
+		keys, err := keysOf(text, "--witness", "whoever runs the witness publishes it; it is NAME+ID+BASE64", seal.ParseWitnessKey)
+		if err != nil {
+			return err
 		}
+		check.Witnesses = append(check.Witnesses, keys...)
+	}
+	if saved := c.String("checkpoint"); saved != "" {
+		check.Saved, err = readSmall(saved)
+	}
+	return err
+}
+
+// verification checks an export by the flags --key and --checkpoint, with progress.
+func verification(c *cli.Context, path string, check seal.Check) (report *seal.Report, err error) {
+	if err := goBy(c, &check); err != nil {
+		return nil, err
 	}
 	if terminal(c.App.ErrWriter) {
 		var shown int64
@@ -271,23 +307,27 @@ func verified(c *cli.Context, path string, check seal.Check) (*seal.Report, erro
 
 // verifierKeys reads a key, or the keys of a file, one a line.
 func verifierKeys(text string) ([]seal.Key, error) {
-	key, err := seal.ParseKey(text)
+	return keysOf(text, "--key", "headway receipts list shows the key of a server; it is NAME+ID+BASE64", seal.ParseKey)
+}
+
+func keysOf[K any](text, flag, hint string, parse func(string) (K, error)) ([]K, error) {
+	key, err := parse(text)
 	if err == nil {
-		return []seal.Key{key}, nil
+		return []K{key}, nil
 	}
 	if _, e := os.Stat(text); e != nil {
-		return nil, wrongUsage(fmt.Sprintf("--key: %v", err), "headway receipts list shows the key of a server; it is NAME+ID+BASE64")
+		return nil, wrongUsage(fmt.Sprintf("%s: %v", flag, err), hint)
 	}
 	lines, err := readSmall(text)
 	if err != nil {
 		return nil, err
 	}
-	var keys []seal.Key
+	var keys []K
 	for line := range strings.Lines(string(lines)) {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		if key, err = seal.ParseKey(line); err != nil {
+		if key, err = parse(line); err != nil {
 			return nil, failed{&core.Error{Kind: core.Invalid, Msg: fmt.Sprintf("%s: %v", text, err)}}
 		}
 		keys = append(keys, key)
@@ -347,6 +387,9 @@ func logNotes(l seal.LogReport) string {
 	note(l.Saved == "grown", "grown since the checkpoint")
 	note(l.Uncharged > 0, "%d without a charge", l.Uncharged)
 	note(l.Erased > 0, "%d erasures", l.Erased)
+	if l.Witness != "" {
+		note(true, "witnessed by %s at %s", printable(l.Witness), at(*l.WitnessedAt))
+	}
 	for _, t := range l.Lost {
 		note(true, "%d signed leaves of %s were lost before it", t.Size, t.Origin)
 	}

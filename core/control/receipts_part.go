@@ -1,10 +1,13 @@
 package control
 
 import (
+	"archive/tar"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -190,10 +193,56 @@ func (d *Desk) treeOfReceipts(r *http.Request) (any, error) {
 	}}, nil
 }
 
-// ReceiptTree writes one log as a tar file of files in the layout of tlog-tiles to w;
-// query is that of GET receipts/tree.
-func (c *Client) ReceiptTree(ctx context.Context, query url.Values, w io.Writer) error {
-	return c.copy(ctx, "receipts/tree", query, w)
+// ReceiptTree gives the files of one log in the layout of tlog-tiles away, the
+// checkpoint last; query is that of GET receipts/tree.
+func (c *Client) ReceiptTree(ctx context.Context, query url.Values, file func(path string, text io.Reader) error) error {
+	resp, err := c.send(ctx, http.MethodGet, "receipts/tree", query, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		answer, err := io.ReadAll(io.LimitReader(resp.Body, longestBody))
+		if err != nil {
+			return c.failed(err)
+		}
+		return c.refused(resp.StatusCode, answer)
+	}
+	in := &wasRead{r: resp.Body}
+	files := tar.NewReader(in)
+	for whole := false; ; {
+		h, err := files.Next()
+		switch {
+		case errors.Is(err, io.EOF) && whole:
+			return nil
+		case in.failed != nil:
+			return c.failed(in.failed)
+		case err != nil || h.Typeflag != tar.TypeReg || !filepath.IsLocal(filepath.FromSlash(h.Name)):
+			return &core.Error{Kind: core.Upstream, Msg: c.where + ": the answer is not a log as files", Err: err}
+		}
+		if err := file(h.Name, files); err != nil {
+			if in.failed != nil {
+				return c.failed(in.failed)
+			}
+			return err
+		}
+		whole = h.Name == "checkpoint"
+	}
+}
+
+// wasRead tells an error of the reader from one of what is made of it.
+type wasRead struct {
+	r      io.Reader
+	failed error
+}
+
+// Read reads on.
+func (w *wasRead) Read(b []byte) (int, error) {
+	n, err := w.r.Read(b)
+	if err != nil && err != io.EOF {
+		w.failed = err
+	}
+	return n, err
 }
 
 // ProveReceipt writes the proof of one receipt to w.

@@ -3,6 +3,7 @@ package seal
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -11,8 +12,8 @@ import (
 	"headway/core"
 )
 
-// proofName is the first line of a proof (c2sp.org/tlog-proof).
-const proofName = "c2sp.org/tlog-proof@v1"
+// ProofName is the first line of a proof (c2sp.org/tlog-proof).
+const ProofName = "c2sp.org/tlog-proof@v1"
 
 // Prove makes the proof that a checkpoint covers a leaf. The leaf itself is in the
 // proof's extra line, so that the proof is all that one needs. NotFound: the
@@ -27,7 +28,7 @@ func Prove(src Source, c *Checkpoint, index uint64) ([]byte, error) {
 	if err != nil {
 		return nil, damaged(m, err)
 	}
-	text := []byte(proofName + "\nextra ")
+	text := []byte(ProofName + "\nextra ")
 	var h Hash
 	err = readLeaves(src, m, index, index+1, func(_ uint64, leaf []byte) bool {
 		text = base64.StdEncoding.AppendEncode(text, leaf)
@@ -61,8 +62,8 @@ type Proven struct {
 	Checkpoint Checkpoint `json:"checkpoint"`
 }
 
-// maxProof bounds a proof's text.
-const maxProof = mostNote + 2*maxLeaf
+// MostProof bounds a proof's text.
+const MostProof = mostNote + 2*maxLeaf
 
 // VerifyProof checks a proof offline against the keys of an edge. Invalid, with
 // what is wrong.
@@ -70,13 +71,13 @@ func VerifyProof(text []byte, keys []Key) (*Proven, error) {
 	bad := func(format string, args ...any) (*Proven, error) {
 		return nil, core.Field("proof", format, args...)
 	}
-	if len(text) > maxProof {
+	if len(text) > MostProof {
 		return bad("%d bytes are too many", len(text))
 	}
 	front, note, ok := bytes.Cut(text, []byte("\n\n"))
 	lines := strings.Split(string(front), "\n")
-	if !ok || lines[0] != proofName {
-		return bad("it is not one (%s)", proofName)
+	if !ok || lines[0] != ProofName {
+		return bad("it is not one (%s)", ProofName)
 	}
 	if len(lines) < 3 || !strings.HasPrefix(lines[1], "extra ") {
 		return bad("it has no receipt in its extra line, as those of Headway do")
@@ -114,4 +115,19 @@ func VerifyProof(text []byte, keys []Key) (*Proven, error) {
 		return nil, err
 	}
 	return &Proven{l, index, *c}, nil
+}
+
+// Witnessed tells which of some witnesses has signed the proof's checkpoint too.
+// Invalid: none, or its line is not its signature.
+func (p *Proven) Witnessed(keys []WitnessKey) (name string, err error) {
+	for _, k := range keys {
+		_, _, err := k.cosigned(p.Checkpoint.Note)
+		switch {
+		case err == nil:
+			return k.Name, nil
+		case errors.Is(err, errSignature):
+			return "", core.Field("proof", "the line of the witness %s is not its signature", k.Name)
+		}
+	}
+	return "", core.Field("proof", "its checkpoint is signed by no witness that was asked for")
 }

@@ -1,0 +1,183 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"headway/core"
+	"headway/core/control"
+)
+
+func rotateReceiptsCommand() *cli.Command {
+	return &cli.Command{
+		Name: "rotate", Usage: "make a new key for the signed log", UsageText: "headway receipts rotate [--yes] [--json]",
+		Description: "The log introduces the new key under the old one, and both sign until the end of the next month (UTC). So whoever has\n" +
+			"the old key checks what comes until then, and learns the new one from it. Older exports stay valid under the old key.\n" +
+			"Give the new key to those who check your receipts.\n\nExample:\n   headway receipts rotate --yes",
+		Flags: serverFlags(yesFlag(), jsonFlag()),
+		Action: onServer(nil, func(ctx context.Context, c *cli.Context, s *control.Client, _ []string) error {
+			if err := confirmed(c, "the log gets a new key, which cannot be undone", "headway receipts list shows the one of now"); err != nil {
+				return err
+			}
+			k, err := s.RotateReceipts(ctx)
+			if err != nil {
+				return err
+			}
+			if c.Bool("json") {
+				return printJSON(c.App.Writer, k)
+			}
+			_, err = fmt.Fprintf(c.App.Writer, "old key %s\nnew key %s\nboth sign until %s\n", printable(k.Old), printable(k.New), at(k.OldUntil))
+			return err
+		}),
+	}
+}
+
+func yesFlag() cli.Flag { return &cli.BoolFlag{Name: "yes", Usage: "do it without asking"} }
+
+// confirmed asks whoever sits at the terminal; elsewhere --yes must have said it.
+func confirmed(c *cli.Context, what, hint string) error {
+	if c.Bool("yes") {
+		return nil
+	}
+	in, ok := c.App.Reader.(interface {
+		io.Writer
+		io.Reader
+	})
+	if !ok || !terminal(in) || !terminal(c.App.ErrWriter) {
+		return wrongUsage("--yes is missing: "+what, hint)
+	}
+	fmt.Fprintf(c.App.ErrWriter, "%s. Go on? (yes/no) ", what)
+	answer, _ := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n')
+	if strings.TrimSpace(answer) != "yes" {
+		return failed{&core.Error{Kind: core.Canceled, Msg: "nothing was done"}}
+	}
+	return nil
+}
+
+func eraseReceiptsCommand() *cli.Command {
+	return &cli.Command{
+		Name: "erase", Usage: "erase of receipts whose they are", UsageText: "headway receipts erase ID… | --key KEY | --owner OWNER [--month MONTH] | --month MONTH --secret [--yes] [--json]",
+		Description: "Takes key, owner, job, step, group and trace out of the receipts of those calls and of the sums of usage, makes it impossible\n" +
+			"to show whose their leaves in the signed log are, and drops the old bytes from all files of the data folder. What the calls\n" +
+			"used and cost stays, under no key, and all that was signed stays valid. With --secret it is the pseudonyms of all calls of\n" +
+			"that month's log, at once. It cannot be undone; backups and exports that were made before have it still, and so has what\n" +
+			"says the key's own name and owner: headway key revoke ends it. It waits for calls that are under way. Where it breaks off,\n" +
+			"the same command goes on.\n\nExample:\n   headway receipts erase --key k_2x7a9q --month 2026-11 --yes",
+		Flags: serverFlags(
+			&cli.StringFlag{Name: "key", Usage: "the calls of this `KEY`, by its id or name"},
+			&cli.StringFlag{Name: "owner", Usage: "the calls of keys that belonged to this `OWNER` then"},
+			&cli.StringFlag{Name: "month", Usage: "only calls that came in this `MONTH` (UTC), such as 2026-11"},
+			&cli.BoolFlag{Name: "secret", Usage: "with --month alone: drop what the pseudonyms of its log are made of"},
+			yesFlag(), jsonFlag()),
+		Action: func(c *cli.Context) error {
+			var ids []core.CallID
+			for _, id := range c.Args().Slice() {
+				ids = append(ids, core.CallID(id))
+			}
+			s, err := server(c)
+			if err != nil {
+				return err
+			}
+			return eraseReceipts(c.Context, c, s, ids)
+		},
+	}
+}
+
+// eraseAtOnce is how many ids one call of the API takes.
+const eraseAtOnce = 500
+
+func eraseReceipts(ctx context.Context, c *cli.Context, s *control.Client, ids []core.CallID) error {
+	e := control.Erasure{Key: core.KeyID(c.String("key")), Owner: c.String("owner"), Month: c.String("month"), Secret: c.Bool("secret")}
+	named := 0
+	for _, is := range [...]bool{len(ids) > 0, e.Key != "", e.Owner != "", e.Secret} {
+		if is {
+			named++
+		}
+	}
+	const usual = "headway receipts erase --key KEY --yes"
+	switch {
+	case named != 1:
+		return wrongUsage("say whose receipts: one of ID…, --key, --owner, and --month with --secret", usual)
+	case e.Month == "" && e.Secret:
+		return wrongUsage("--secret: needs --month", "headway receipts list shows the logs")
+	case e.Month != "" && len(ids) > 0:
+		return wrongUsage("--month: does not go with ids", usual)
+	}
+	var unknown error
+	if e.Key != "" {
+		id, err := keyID(ctx, s, string(e.Key), true)
+		switch {
+		case err == nil:
+			e.Key = id
+		case isKind(err, core.NotFound): // it may be one of before
+			unknown = err
+		default:
+			return err
+		}
+	}
+	if err := confirmed(c, "what is erased cannot be had back", usual); err != nil {
+		return err
+	}
+	var total control.Erased
+	var say func(format string, args ...any)
+	if terminal(c.App.ErrWriter) {
+		say = func(format string, args ...any) { fmt.Fprintf(c.App.ErrWriter, "\r"+format+"\x1b[K", args...) }
+		defer fmt.Fprint(c.App.ErrWriter, "\r\x1b[K")
+	} else {
+		say = func(string, ...any) {}
+	}
+	for more := true; more; {
+		if len(ids) > 0 {
+			n := min(len(ids), eraseAtOnce)
+			e.IDs, ids = ids[:n], ids[n:]
+		}
+		done, err := s.EraseReceipts(ctx, e)
+		if err != nil {
+			return err
+		}
+		total.Receipts += done.Receipts
+		total.Looked += done.Looked
+		total.Unsealed += done.Unsealed
+		total.Unknown = append(total.Unknown, done.Unknown...)
+		total.Logs = append(total.Logs, done.Logs...)
+		e.Next, more = done.Next, done.Next != "" || len(ids) > 0
+		say("%d erased of %d", total.Receipts, total.Looked)
+	}
+	if total.Receipts == 0 && unknown != nil {
+		return unknown
+	}
+	if err := s.PurgeReceipts(ctx, func(doing string) { say("%s", printable(doing)) }); err != nil {
+		return err
+	}
+	say("")
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, total)
+	}
+	if e.Secret {
+		for _, m := range total.Logs {
+			fmt.Fprintf(c.App.Writer, "whose the leaves of log %s are cannot be told any more\n", m)
+		}
+		return nil
+	}
+	fmt.Fprintf(c.App.Writer, "%s erased, and nothing of it is left in the files\n", several(total.Receipts, "receipt"))
+	if total.Unsealed > 0 {
+		fmt.Fprintf(c.App.ErrWriter, "headway: note: %s of them had no leaf in the signed log\n", several(total.Unsealed, "receipt"))
+	}
+	if len(total.Unknown) > 0 {
+		return failed{&core.Error{Kind: core.NotFound, Msg: "there is no call " + printable(string(total.Unknown[0])) + others(len(total.Unknown)-1),
+			Hint: "headway requests lists calls with their ids"}}
+	}
+	return nil
+}
+
+func others(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", nor %d others of those", n)
+}

@@ -1,0 +1,244 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"headway/core"
+	"headway/core/control"
+	"headway/core/seal"
+)
+
+func proveReceiptCommand() *cli.Command {
+	return &cli.Command{
+		Name: "prove", Usage: "print the proof that one receipt is in the signed log", UsageText: "headway receipts prove ID [--out FILE]",
+		Description: "About 1 KB of text (C2SP tlog-proof) with what was charged for the call. It shows no other receipt, and whose the call was by\n" +
+			"a pseudonym alone; headway receipts reveal opens that.\n\n" +
+			"Example:\n   headway receipts prove 01kbkx3q00rdxhvqqk3f9q9r5w --out call.proof && headway receipts verify call.proof --key log.vkey",
+		Flags: serverFlags(&cli.StringFlag{Name: "out", Usage: "the `FILE` to write; left out: standard output"}),
+		Action: onServer([]string{"ID"}, func(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
+			return writtenTo(c, c.String("out"), func(w io.Writer) error { return s.ProveReceipt(ctx, args[0], w) })
+		}),
+	}
+}
+
+func revealReceiptCommand() *cli.Command {
+	return &cli.Command{
+		Name: "reveal", Usage: "print what shows whose one receipt is", UsageText: "headway receipts reveal ID [--out FILE]",
+		Description: "The salt and the private part (key, owner, job, step) that the leaf's commitment is made of, as JSON. Whoever gets it can\n" +
+			"check it against the receipt's proof, and learns nothing of other receipts.\n\n" +
+			"Example:\n   headway receipts reveal 01kbkx3q00rdxhvqqk3f9q9r5w --out call.opening && headway receipts verify call.proof --opening call.opening --key log.vkey",
+		Flags: serverFlags(&cli.StringFlag{Name: "out", Usage: "the `FILE` to write; left out: standard output"}),
+		Action: onServer([]string{"ID"}, func(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
+			o, err := s.OpenReceipt(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return writtenTo(c, c.String("out"), func(w io.Writer) error { return printJSON(w, o) })
+		}),
+	}
+}
+
+// writtenTo writes a file, all of it or none; "" is standard output.
+func writtenTo(c *cli.Context, path string, write func(io.Writer) error) error {
+	if path == "" {
+		return write(c.App.Writer)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
+	if err != nil {
+		return cannot("written", path, err)
+	}
+	err = write(f)
+	if err == nil {
+		if err = f.Sync(); err != nil {
+			err = cannot("written", path, err)
+		}
+	}
+	if e := f.Close(); err == nil && e != nil {
+		err = cannot("written", path, e)
+	}
+	if err == nil {
+		if e := os.Rename(f.Name(), path); e != nil {
+			err = cannot("written", path, e)
+		}
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// exportTree writes one log as a folder in the layout of tlog-tiles, all of it or
+// nothing.
+func exportTree(ctx context.Context, c *cli.Context, s *control.Client, query url.Values, folder string) error {
+	for _, flag := range [...]string{"from", "to", "since", "out", "measurements"} {
+		if c.IsSet(flag) {
+			return wrongUsage("--"+flag+": does not go with --tree, which has a whole log", "headway receipts export --tree FOLDER --month 2026-11")
+		}
+	}
+	names, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return cannot("written", folder, err)
+	}
+	if len(names) > 0 {
+		return failed{&core.Error{Kind: core.Invalid, Msg: folder + ": is not empty", Hint: "name a folder that is not there yet"}}
+	}
+	folder = filepath.Clean(folder)
+	part, err := os.MkdirTemp(filepath.Dir(folder), filepath.Base(folder)+".*.part")
+	if err != nil {
+		return cannot("written", folder, err)
+	}
+	files, err := unpackTree(ctx, c, s, query, part)
+	if err == nil {
+		err = os.Chmod(part, 0o755)
+	}
+	if err == nil && len(names) == 0 {
+		_ = os.Remove(folder) // an empty one may be there
+		if e := os.Rename(part, folder); e != nil {
+			err = cannot("written", folder, e)
+		}
+	}
+	if err != nil {
+		_ = os.RemoveAll(part)
+		return err
+	}
+	fmt.Fprintf(c.App.ErrWriter, "%s is written: %s\n", folder, several(files, "file"))
+	return nil
+}
+
+// unpackTree puts the files that the server sends into a folder.
+func unpackTree(ctx context.Context, c *cli.Context, s *control.Client, query url.Values, dir string) (files int, err error) {
+	out := &exported{w: io.Discard}
+	if terminal(c.App.ErrWriter) {
+		out.progress = c.App.ErrWriter
+	}
+	defer out.done()
+	err = s.ReceiptTree(ctx, query, func(name string, text io.Reader) error {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return cannot("written", path, err)
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil {
+			return cannot("written", path, err)
+		}
+		_, err = io.Copy(f, text)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return cannot("written", path, err)
+		}
+		files++
+		_, err = out.Write(bytes.Repeat([]byte("\n"), 256)) // leaves of a file, about
+		return err
+	})
+	return files, err
+}
+
+// proofIn is what a file holds that is the proof of one receipt, by its first line; nil:
+// it is something else.
+func proofIn(c *cli.Context, path string) ([]byte, error) {
+	const front = seal.ProofName + "\n"
+	in := c.App.Reader
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, cannot("read", path, err)
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err != nil || info.IsDir() {
+			return nil, nil // what it is is found out elsewhere
+		}
+		in = f
+	}
+	text := bufio.NewReaderSize(in, 64<<10)
+	if path == "-" {
+		c.App.Reader = text
+	}
+	if is, _ := text.Peek(len(front)); string(is) != front {
+		return nil, nil
+	}
+	proof, err := io.ReadAll(io.LimitReader(text, seal.MostProof+1))
+	if err != nil {
+		return nil, cannot("read", path, err)
+	}
+	return proof, nil
+}
+
+// verifyProof checks the proof of one receipt.
+func verifyProof(c *cli.Context, path string, text []byte) error {
+	path = fileName(path)
+	var check seal.Check
+	if err := goBy(c, &check); err != nil {
+		return err
+	}
+	if len(check.Keys) == 0 {
+		return wrongUsage("--key: a proof is nothing without the key of the server that signed it", "headway receipts list shows it")
+	}
+	if check.Saved != nil {
+		return wrongUsage("--checkpoint: goes with exports, a proof has one of its own", "leave it out")
+	}
+	p, err := seal.VerifyProof(text, check.Keys)
+	var witnessed string
+	if err == nil && len(check.Witnesses) > 0 {
+		witnessed, err = p.Witnessed(check.Witnesses)
+	}
+	if err != nil {
+		return refusedFile(path, err)
+	}
+	var opening seal.Opening
+	if file := c.String("opening"); file != "" {
+		text, err := readSmall(file)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(text, &opening); err != nil {
+			return failed{&core.Error{Kind: core.Invalid, Msg: file + ": it is not what headway receipts reveal prints"}}
+		}
+		if err := opening.Check(p.Leaf); err != nil {
+			return refusedFile(file, err)
+		}
+	}
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, struct {
+			OK bool `json:"ok"`
+			*seal.Proven
+			Private string `json:"private,omitempty"`
+		}{true, p, opening.Private})
+	}
+	w := c.App.Writer
+	fmt.Fprintf(w, "%s is good: receipt %s, leaf %d of %s\n", printable(path), printable(string(p.Leaf.ID)), p.Index, printable(p.Checkpoint.Origin))
+	if p.Leaf.Charge.OK {
+		fmt.Fprintf(w, "charge $%s\n", p.Leaf.Charge.V)
+	}
+	for _, k := range p.Checkpoint.Signed {
+		fmt.Fprintf(w, "signed by %s\n", printable(k.String()))
+	}
+	if witnessed != "" {
+		fmt.Fprintf(w, "witnessed by %s\n", printable(witnessed))
+	}
+	if opening.Private != "" {
+		fmt.Fprintf(w, "private %s\n", printable(opening.Private))
+	}
+	return nil
+}
+
+// refusedFile is the error of a file that is not what it should be.
+func refusedFile(path string, err error) error {
+	var e *core.Error
+	if !errors.As(err, &e) {
+		return failed{err}
+	}
+	named := *e
+	named.Msg = printable(path + ": " + strings.TrimSuffix(e.Msg, "."))
+	return failed{&named}
+}
