@@ -49,6 +49,7 @@ func endpoints() []endpoint {
 		{"GET", root + "offers", paging, "The offers, how each stands, and what it costs.", (*Desk).listOffers},
 		{"POST", root + "offers", nil, "Makes an offer: the object of the file with its provider's id as provider.", (*Desk).postOffer},
 		{"GET", root + "offers/{id...}", nil, "One offer.", (*Desk).getOffer},
+		{"PATCH", root + "offers/{id...}", nil, "Changes the fields of an offer made by POST that the body names; null takes one away.", (*Desk).patchOffer},
 		{"DELETE", root + "offers/{id...}", nil, "Deletes an offer that was made by POST.", (*Desk).dropOffer},
 		{"POST", root + "offers/{id}/pause", nil, "Keeps an offer out until it is resumed, over restarts too.", (*Desk).postOffer},
 		{"POST", root + "offers/{id}/resume", nil, "Ends every pause of an offer and of its provider, and forgets its failures.", (*Desk).postOffer},
