@@ -71,7 +71,7 @@ const (
 	sureAfter = 10 * time.Minute
 	// doubtAfter is that where the clock says that more than longAway has gone since
 	// the last time that it was believed: the server was off for long, or the clock is
-	// wrong.
+	// wrong. A server that does not run for so long has doubted it a day before.
 	doubtAfter = 24 * time.Hour
 	longAway   = 40 * 24 * time.Hour
 	// leap is by how much a clock may differ from the process's time between two looks.
@@ -115,18 +115,47 @@ func (w *watch) at(now look, known time.Time) (sure time.Time, again time.Durati
 	return sure, 0
 }
 
-// The record of the last time that was believed.
+// The records of the last time that was believed, and of one that was doubted.
 const (
 	vaultRetention = "retention"
 	vaultBelieved  = "believed"
+	vaultDoubted   = "doubted"
 )
 
-func (d *Desk) believed() (at time.Time, err error) {
-	text, err := d.Vault.Get(vaultRetention, vaultBelieved)
+// known is the last time that was believed. A time that was doubted is known too once
+// the clock says that it was a day ago, whether the server ran all of it or not.
+func (d *Desk) known(now time.Time) (time.Time, error) {
+	known, err := d.timeOf(vaultBelieved)
+	if err != nil || !known.IsZero() && now.Sub(known) <= longAway {
+		return known, err
+	}
+	doubted, err := d.timeOf(vaultDoubted)
+	if err != nil {
+		return known, err
+	}
+	switch since := now.Sub(doubted); {
+	case doubted.IsZero() || since < 0 || since > longAway:
+		return known, d.keepTime(vaultDoubted, now)
+	case since >= doubtAfter:
+		return doubted, nil
+	}
+	return known, nil
+}
+
+func (d *Desk) timeOf(name string) (at time.Time, err error) {
+	text, err := d.Vault.Get(vaultRetention, name)
 	if err != nil || text == nil {
 		return at, err
 	}
 	return at, at.UnmarshalText(text)
+}
+
+func (d *Desk) keepTime(name string, at time.Time) error {
+	text, err := at.UTC().MarshalText()
+	if err != nil {
+		return err
+	}
+	return d.Vault.Put(vaultRetention, name, text)
 }
 
 // Expire drops what has expired until ctx ends: at the start, each day, and once
@@ -151,12 +180,12 @@ func (d *Desk) Expire(ctx context.Context) error {
 
 // expire drops what has expired for sure, and says when to do so again.
 func (d *Desk) expire(ctx context.Context, w *watch) time.Duration {
-	known, err := d.believed()
+	now := d.Clock()
+	known, err := d.known(now)
 	if err != nil {
 		d.Log.Warn("what has expired cannot be dropped now", "error", err)
 		return sureAfter
 	}
-	now := d.Clock()
 	sure, again := w.at(look{now.Round(0), now.Sub(d.started)}, known)
 	r := d.Gateway.Setup().Settings.Retention
 	if sure.IsZero() {
@@ -172,8 +201,7 @@ func (d *Desk) expire(ctx context.Context, w *watch) time.Duration {
 		}
 		return sureAfter
 	}
-	text, _ := sure.UTC().MarshalText() // of a year that has four digits
-	if err := d.Vault.Put(vaultRetention, vaultBelieved, text); err != nil {
+	if err := d.keepTime(vaultBelieved, sure); err != nil {
 		d.Log.Warn("the time of the last clean-up cannot be kept", "error", err)
 	}
 	if keptOf(r, now) != keptOf(r, sure) {

@@ -354,6 +354,41 @@ func TestMeasurementsExpire(t *testing.T) {
 	}
 }
 
+// A server that never runs for a day drops what has expired a day after it began to
+// doubt the clock, and one whose clock was set right meanwhile drops nothing.
+func TestExpireAcrossStarts(t *testing.T) {
+	r := aged(t)
+	r.settled("job-1")
+	r.set(2026, 9, 1) // it was off for long
+	r.write(keepOne)
+	r.restart()
+	begin := func(want time.Duration) *control.Watch {
+		t.Helper()
+		w := &control.Watch{}
+		if again := r.desk.ExpireOnce(context.Background(), w); again != want {
+			t.Fatalf("again in %v, want %v\n%s", again, want, r.log.String())
+		}
+		return w
+	}
+	begin(control.DoubtAfter)
+	r.ahead(8 * hour)
+	r.restart()
+	begin(control.DoubtAfter)
+	r.set(2026, 4, 20) // set right: nothing has expired, and nothing is known yet
+	r.restart()
+	begin(control.DoubtAfter)
+	r.set(2026, 9, 1)
+	r.restart()
+	begin(control.DoubtAfter)
+	r.ahead(25 * hour)
+	r.restart()
+	w := begin(control.SureAfter)
+	r.ahead(control.SureAfter)
+	if again := r.desk.ExpireOnce(context.Background(), w); again != control.ExpireEvery || r.logged("what=receipts before=2026-08 count=1") != 1 {
+		t.Fatalf("again in %v\n%s", again, r.log.String())
+	}
+}
+
 // What cannot be dropped now is dropped later, and says so.
 func TestExpireIsTriedAgain(t *testing.T) {
 	r := aged(t)
