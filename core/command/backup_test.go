@@ -199,7 +199,7 @@ func TestBackup(t *testing.T) {
 	if now := g.receiptLogs(t, r.client); now.Key != vkey {
 		t.Errorf("the key is %s, and was %s", now.Key, vkey)
 	}
-	if status, raw, err := g.adminBy(r.client, "/readyz"); err != nil || status != http.StatusOK {
+	if status, raw, err := g.adminBy(r.client, "/readyz"); err != nil || status != http.StatusOK || !strings.Contains(string(raw), `"receipt_log":"restored"`) {
 		t.Errorf("%d %s %v", status, raw, err)
 	}
 	if status, raw, err := g.adminBy(r.client, "/admin/v1/receipts/"+last+"/proof"); err != nil || status != http.StatusOK {

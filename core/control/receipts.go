@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -84,12 +85,14 @@ func (d *Desk) receiptProblems(st seal.Status) (list []string) {
 func ReceiptLogWord(s *seal.Sealer) func() string {
 	return func() string {
 		switch st := s.Status(); {
-		case len(st.Broken) > 0:
+		case slices.ContainsFunc(st.Broken, func(b seal.BrokenAt) bool { return !b.Restored }):
 			return "damaged"
 		case st.Error != "":
 			return "unsigned"
 		case st.Unsealed > 0:
 			return "incomplete"
+		case len(st.Broken) > 0:
+			return "restored"
 		}
 		return ""
 	}

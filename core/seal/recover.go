@@ -22,9 +22,10 @@ type Recovery struct {
 	First uint64 `json:"first_bad,omitempty"`
 	Last  uint64 `json:"last_bad,omitempty"`
 	Err   error  `json:"-"` // nil where Whole
+	// Restored: it came with a backup, and nothing else is wrong with it.
+	Restored bool `json:"restored,omitempty"`
 
-	log      *Log // as it is stored
-	restored bool // it came with a backup: nothing is wrong with it
+	log *Log // as it is stored
 }
 
 // Recover reads all leaves of a log, about a million in two seconds, rebuilds its

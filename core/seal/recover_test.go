@@ -481,7 +481,7 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.open()
-	if st := r.seal.Status(); len(st.Broken) != 1 {
+	if st := r.seal.Status(); len(st.Broken) != 1 || !st.Broken[0].Restored {
 		t.Fatalf("%+v", st)
 	}
 	r.add(20, 5)

@@ -219,15 +219,15 @@ func (s *Sealer) find(m Month, value []byte) (*current, Recovery) {
 		c.signed = head.Last().Size
 	}
 	_, err = os.Lstat(restoredPath(s.p.Dir, m))
-	r.restored = !errors.Is(err, os.ErrNotExist) // whoever restored it knows
+	r.Restored = !errors.Is(err, os.ErrNotExist) // whoever restored it knows
 	switch {
-	case r.restored && r.Verdict == Short: // the head is of the server of before
+	case r.Restored && r.Verdict == Short: // the head is of the server of before
 		if c, err := s.restored(m); err == nil {
 			s.heads[m] = c
 		}
 	case r.Err != nil:
-		r.restored = false
-	case r.restored && head.Last() == nil:
+		r.Restored = false
+	case r.Restored && head.Last() == nil:
 		r.Signed = nil
 		r.Verdict, r.Err = Short, core.Errorf(core.Unavailable, "log %s came with a backup, and may have been signed further than that", m)
 	case signed > c.signed:
@@ -253,7 +253,7 @@ func (s *Sealer) giveUp(r Recovery) {
 	s.gone = &r
 	s.broken = append(s.broken, r)
 	then := "another is begun"
-	if s.p.Hold && !r.restored {
+	if s.p.Hold && !r.Restored {
 		s.hold()
 		then = "nothing is signed until headway receipts renew"
 	}
