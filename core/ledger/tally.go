@@ -19,8 +19,9 @@ const (
 	tallySince = "+since"
 )
 
-// mostCells bounds the sums that are kept in memory, of some 600 bytes.
-const mostCells = 5_000
+// mostCells bounds the sums that are kept in memory, of some 600 bytes each; where more
+// are in use at a time a period has more than one of a cell.
+const mostCells = 20_000
 
 // Cell is what the calls of one sum share.
 type Cell struct {
@@ -45,27 +46,27 @@ func (c *Cell) name() string {
 
 // Sum is what calls used and were charged, and the speeds that they measured.
 type Sum struct {
-	Calls     int64      `json:"calls"`
-	Settled   int64      `json:"settled"`
-	Estimated int64      `json:"estimated"` // calls whose usage was estimated, in part or whole
-	Usage     core.Usage `json:"usage"`     // of what is known
-	Charge    core.Money `json:"charge_usd"`
-	Speed     Speeds     `json:"speed"`               // on the edge's clock
-	NodeSpeed Speeds     `json:"node_speed,omitzero"` // of nodes, on their own clocks
+	Calls     int64
+	Settled   int64
+	Estimated int64      // calls whose usage was estimated, in part or whole
+	Usage     core.Usage // of what is known
+	Charge    core.Money
+	Speed     Speeds // on the edge's clock
+	NodeSpeed Speeds // of nodes, on their own clocks
 }
 
 // Speeds are the figures of the calls that measured each.
 type Speeds struct {
-	FirstToken Mean `json:"first_token_ms,omitzero"`
-	Prefill    Mean `json:"prefill_tps,omitzero"`
-	Decode     Mean `json:"decode_tps,omitzero"`
-	Queued     Mean `json:"queued_ms,omitzero"`
+	FirstToken Mean
+	Prefill    Mean
+	Decode     Mean
+	Queued     Mean
 }
 
 // Mean is the count of what was measured and its sum.
 type Mean struct {
-	N   int64   `json:"n"`
-	Sum float64 `json:"sum"`
+	N   int64
+	Sum float64
 }
 
 // Value is the mean; absent where nothing was measured.
@@ -210,20 +211,14 @@ func (t *Tally) Changed() []core.Record {
 	list := make([]core.Record, 0, len(t.changed))
 	run := *t.run.Load()
 	for c := range t.changed {
-		value, _ := json.Marshal(cellSum{c, *t.cells[c]}) // of strings and finite numbers: cannot fail
-		list = append(list, core.Record{Kind: tallyKind, Name: c.name() + "/" + run, Value: value})
+		x := cellSum{c, *t.cells[c]}
+		list = append(list, core.Record{Kind: tallyKind, Name: c.name() + "/" + run, Value: x.record()})
 	}
 	clear(t.changed)
 	if t.again.Swap(false) || len(t.cells) > mostCells {
 		t.begin()
 	}
 	return list
-}
-
-// cellSum is a record.
-type cellSum struct {
-	Cell
-	Sum
 }
 
 // Since is the first day whose sums are whole.
@@ -235,7 +230,7 @@ func (t *Tally) Sums(from, to string, yield func(c *Cell, s *Sum) bool) error {
 	var bad error
 	err := t.vault.Scan(tallyKind, from, to, false, func(name string, value []byte) bool {
 		var x cellSum
-		if bad = json.Unmarshal(value, &x); bad != nil {
+		if bad = x.parse(value); bad != nil {
 			bad = damagedSum(name, bad)
 			return false
 		}

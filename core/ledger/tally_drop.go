@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -44,15 +43,15 @@ func (t *Tally) DropSpeeds(before time.Time) (dropped int, err error) {
 		var bad error
 		err := t.vault.Scan(tallyKind, from, utcDay(before), false, func(name string, value []byte) bool {
 			var x cellSum
-			if bad = json.Unmarshal(value, &x); bad != nil {
+			if bad = x.parse(value); bad != nil {
+				bad = damagedSum(name, bad)
 				return false
 			}
 			if x.Speed == (Speeds{}) && x.NodeSpeed == (Speeds{}) {
 				return true
 			}
 			x.HideSpeeds()
-			value, _ = json.Marshal(x) // of strings and finite numbers: cannot fail
-			puts = append(puts, core.Record{Kind: tallyKind, Name: name, Value: value})
+			puts = append(puts, core.Record{Kind: tallyKind, Name: name, Value: x.record()})
 			if len(puts) == dropAtOnce {
 				next = name + "\x00"
 			}

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -53,8 +52,8 @@ func (t *Tally) Without(receipts []*core.Receipt) (puts, deletes []core.Record, 
 			}
 			to[free].Join(moved)
 			if sum.Calls > 0 {
-				value, _ := json.Marshal(cellSum{c, *sum}) // of strings and finite numbers: cannot fail
-				puts = append(puts, core.Record{Kind: tallyKind, Name: names[0], Value: value})
+				x := cellSum{c, *sum}
+				puts = append(puts, core.Record{Kind: tallyKind, Name: names[0], Value: x.record()})
 				names = names[1:]
 			}
 		}
@@ -70,13 +69,12 @@ func (t *Tally) Without(receipts []*core.Receipt) (puts, deletes []core.Record, 
 		}
 		x := cellSum{Cell: c}
 		if text != nil {
-			if err := json.Unmarshal(text, &x); err != nil {
+			if err := x.parse(text); err != nil {
 				return nil, nil, damagedSum(name, err)
 			}
 		}
 		x.Join(sum)
-		value, _ := json.Marshal(x)
-		puts = append(puts, core.Record{Kind: tallyKind, Name: name, Value: value})
+		puts = append(puts, core.Record{Kind: tallyKind, Name: name, Value: x.record()})
 	}
 	return puts, deletes, nil
 }
@@ -91,7 +89,7 @@ func (t *Tally) rested(c *Cell) (names []string, sum *Sum, err error) {
 			return true
 		}
 		var x cellSum
-		if bad = json.Unmarshal(value, &x); bad != nil {
+		if bad = x.parse(value); bad != nil {
 			bad = damagedSum(name, bad)
 			return false
 		}
