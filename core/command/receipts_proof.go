@@ -239,6 +239,6 @@ func refusedFile(path string, err error) error {
 		return failed{err}
 	}
 	named := *e
-	named.Msg = printable(path + ": " + strings.TrimSuffix(e.Msg, "."))
+	named.Msg = printable(path + ": " + strings.TrimPrefix(e.Msg, e.Param+": "))
 	return failed{&named}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"headway/core"
@@ -148,6 +149,16 @@ func TestFlippedBits(t *testing.T) {
 		want := int64(bytes.Count(export[:at], []byte("\n")) + 1)
 		if report.OK || report.Problem.Line != want {
 			t.Fatalf("byte %d of line %d, %q to %q: %v", at, want, export[at], flipped[at], report.Problem)
+		}
+		// What is wrong is named as what it is: what was signed in a leaf or a tile was
+		// edited; a number or a line end may look like a line that is missing or twice.
+		words := []string{WrongEdited, WrongSignature, WrongUnknownKey, WrongFormat, WrongMissing, WrongTwice, WrongOrder, WrongCutShort}
+		line := export[bytes.LastIndexByte(export[:at], '\n')+1:]
+		if inner := bytes.Index(line, []byte(leafInner)); bytes.HasPrefix(line, []byte(leafFront)) && len(export)-len(line)+inner+len(leafInner) <= at && export[at] != '\n' {
+			words = words[:1]
+		}
+		if !slices.Contains(words, report.Problem.Word) {
+			t.Fatalf("byte %d of line %d, %q to %q: %v (%s)", at, want, export[at], flipped[at], report.Problem, report.Problem.Word)
 		}
 		// The export's own keys must not make it pass either.
 		if i%8 == 0 && verify(t, flipped, Check{}).OK {
