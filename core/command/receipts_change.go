@@ -108,17 +108,12 @@ func eraseReceipts(ctx context.Context, c *cli.Context, s *control.Client, ids [
 	case e.Month != "" && len(ids) > 0:
 		return wrongUsage("--month: does not go with ids", usual)
 	}
-	var unknown error
 	if e.Key != "" {
-		id, err := keyID(ctx, s, string(e.Key), true)
-		switch {
-		case err == nil:
-			e.Key = id
-		case isKind(err, core.NotFound): // it may be one of before
-			unknown = err
-		default:
+		id, err := keyID(ctx, s, string(e.Key), true) // it may be one of before, too
+		if err != nil {
 			return err
 		}
+		e.Key = id
 	}
 	if err := confirmed(c, "what is erased cannot be had back", usual); err != nil {
 		return err
@@ -148,9 +143,6 @@ func eraseReceipts(ctx context.Context, c *cli.Context, s *control.Client, ids [
 		e.Next, more = done.Next, done.Next != "" || len(ids) > 0
 		say("%d erased of %d", total.Receipts, total.Looked)
 	}
-	if total.Receipts == 0 && unknown != nil {
-		return unknown
-	}
 	if err := s.PurgeReceipts(ctx, func(doing string) { say("%s", printable(doing)) }); err != nil {
 		return err
 	}
@@ -165,6 +157,9 @@ func eraseReceipts(ctx context.Context, c *cli.Context, s *control.Client, ids [
 		return nil
 	}
 	fmt.Fprintf(c.App.Writer, "%s erased, and nothing of it is left in the files\n", several(total.Receipts, "receipt"))
+	if total.Receipts == 0 && len(total.Unknown) == 0 {
+		fmt.Fprint(c.App.ErrWriter, "headway: note: no receipt says that it is of that key or owner; headway requests lists calls with their keys\n")
+	}
 	if total.Unsealed > 0 {
 		fmt.Fprintf(c.App.ErrWriter, "headway: note: %s of them had no leaf in the signed log\n", several(total.Unsealed, "receipt"))
 	}
