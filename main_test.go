@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"headway/core/relay":     {},
 	"headway/core/ledger":    {},
 	"headway/core/estimate":  {"headway/core/measure"},
+	"headway/core/prices":    {},
 	"headway/core/seal":      {},
 	"headway/core/market":    {"headway/core/measure", "headway/core/estimate"},
 	"headway/core/fleet":     {"headway/core/measure", "headway/core/relay"},

@@ -14,7 +14,7 @@ import (
 
 func offersCommand() *cli.Command {
 	return &cli.Command{
-		Name: "offers", Aliases: []string{"offer"}, Usage: "see and manage the offers", UsageText: "headway offers list|test|pause|resume",
+		Name: "offers", Aliases: []string{"offer"}, Usage: "see and manage the offers", UsageText: "headway offers list|test|import|pause|resume",
 		Description: "Example:\n   headway offers list",
 		Subcommands: []*cli.Command{
 			{
@@ -30,6 +30,7 @@ func offersCommand() *cli.Command {
 				Flags:  serverFlags(jsonFlag()),
 				Action: testOffers,
 			},
+			importCommand(),
 			{
 				Name: "pause", Usage: "send no calls to an offer", UsageText: "headway offers pause ID",
 				Description: "Holds until it is resumed, over restarts too. Calls under way end as usual.\n\nExample:\n   headway offers pause openai/gpt-5-mini",

@@ -2,6 +2,7 @@ package command_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,6 +37,7 @@ import (
 type history struct {
 	t    *testing.T
 	data string
+	file string // of providers and offers; "": one that nobody calls
 	rnd  *rand.Rand
 	st   *store.Store
 	stop func()
@@ -67,7 +69,7 @@ func (h *history) start() {
 		}
 	}
 	path := filepath.Join(h.data, "..", "headway.yaml")
-	write(t, path, []byte("data: "+h.data+"\nproviders:\n  - {id: fast, format: openai, base_url: http://127.0.0.1:1/v1, offers: [{model: small, input_usd_per_mtok: \"1\", output_usd_per_mtok: \"2\"}]}\n"))
+	write(t, path, []byte("data: "+h.data+"\n"+cmp.Or(h.file, "providers:\n  - {id: fast, format: openai, base_url: http://127.0.0.1:1/v1, offers: [{model: small, input_usd_per_mtok: \"1\", output_usd_per_mtok: \"2\"}]}\n")))
 	f, err := conf.Load(path, nil)
 	must(err)
 	log := slog.New(slog.DiscardHandler)
@@ -451,10 +453,7 @@ func (h *history) saved() []byte {
 // savedDays gets the stored sketches as their administrator would, by the socket.
 func savedDays(t *testing.T, data string) []byte {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(data, "headway.sock"))
-	}}}
-	resp, err := client.Get("http://headway/admin/v1/measures/days")
+	resp, err := overSocket(data).Get("http://headway/admin/v1/measures/days")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -464,6 +463,13 @@ func savedDays(t *testing.T, data string) []byte {
 		t.Fatalf("%d %s %v", resp.StatusCode, text, err)
 	}
 	return text
+}
+
+// overSocket is a client of the server of a data folder.
+func overSocket(data string) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(data, "headway.sock"))
+	}}}
 }
 
 // samePython holds stored sketches against those of testdata/sketches/recompute.py, of

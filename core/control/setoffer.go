@@ -140,7 +140,15 @@ func (c *Client) SetOffer(ctx context.Context, id core.OfferID, fields map[strin
 	return o, err
 }
 
-// Providers lists the providers, without their credentials.
-func (c *Client) Providers(ctx context.Context) (List[Provider], error) {
-	return all[Provider](ctx, c, "providers")
+// ProviderPlace is of a provider where it is, as the list of providers has it.
+type ProviderPlace struct {
+	ID       core.ProviderID `json:"id"`
+	BaseURL  string          `json:"base_url"` // "" where a cloud has its own
+	Region   string          `json:"region"`
+	Location string          `json:"location"`
+}
+
+// ProviderPlaces lists where the providers are.
+func (c *Client) ProviderPlaces(ctx context.Context) (List[ProviderPlace], error) {
+	return all[ProviderPlace](ctx, c, "providers")
 }
