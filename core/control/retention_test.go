@@ -14,6 +14,7 @@ import (
 
 	"headway/core"
 	"headway/core/control"
+	"headway/core/ledger"
 	"headway/core/seal"
 )
 
@@ -344,9 +345,13 @@ func TestMeasurementsExpire(t *testing.T) {
 	if err != nil || got.Decision != nil || got.Timing.FirstToken.OK {
 		t.Errorf("%+v %v", got, err)
 	}
-	if err := r.store.Scan("tally", "2026-04", "2026-05", false, func(_ string, value []byte) bool {
-		if strings.Contains(string(value), "first_token_ms") || !strings.Contains(string(value), `"calls":1`) {
-			t.Errorf("%s", value)
+	tally, err := ledger.LoadTally(r.store, r.store, r.clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tally.Sums("2026-04-01", "2026-05-01", func(_ *ledger.Cell, s *ledger.Sum) bool {
+		if s.Speed != (ledger.Speeds{}) || s.Calls != 1 || s.Charge != 7_000_000 {
+			t.Errorf("%+v", s)
 		}
 		return true
 	}); err != nil {
