@@ -250,7 +250,9 @@ func (s *Store) ticks() (t *time.Ticker, look func()) {
 			s.batch = &batch{entries: entries}
 			return
 		}
-		idle = signRarely // it says why in the log
+		if signer.Due() {
+			idle = signRarely // it says why in the log
+		}
 	}
 }
 
