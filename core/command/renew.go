@@ -11,14 +11,14 @@ import (
 
 func renewReceiptsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "renew", Usage: "go on in another signed log, where the one there is damaged", UsageText: "headway receipts renew --yes",
+		Name: "renew", Usage: "go on in another signed log, where the one there is damaged", UsageText: "headway receipts renew [--yes]",
 		Description: "A log that is short of what was signed, or damaged, is never signed again, and calls are refused until it is known why\n" +
 			"(unless receipts: optional). If a backup has it whole, restore that. Else this begins another log, whose first leaf\n" +
 			"says what is gone; the damaged one stays as it is. It cannot be undone.\n\nExample:\n   headway status && headway receipts renew --yes",
-		Flags: serverFlags(&cli.BoolFlag{Name: "yes", Usage: "begin it"}),
+		Flags: serverFlags(yesFlag()),
 		Action: onServer(nil, func(ctx context.Context, c *cli.Context, s *control.Client, _ []string) error {
-			if !c.Bool("yes") {
-				return wrongUsage("--yes is missing: what is gone from the log stays gone", "headway receipts list says what is wrong with it")
+			if err := confirmed(c, "what is gone from the log stays gone", "headway receipts list says what is wrong with it"); err != nil {
+				return err
 			}
 			if err := s.RenewReceipts(ctx); err != nil {
 				return err
