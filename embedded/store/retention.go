@@ -20,7 +20,7 @@ import (
 // when it is compacted, which Clean does.
 const (
 	dropAtOnce  = 512 // keys of one batch
-	stripAtOnce = 64  // receipts of one batch, which are written anew
+	stripAtOnce = 256 // receipts of one batch, which are written anew
 )
 
 // Keep sets for how long receipts and their measurements are kept. What has expired by
@@ -202,27 +202,19 @@ func (s *Store) DropMeasurements(ctx context.Context, before time.Time) (dropped
 func (s *Store) strip(ctx context.Context, pack packer, lo, hi []byte) (n int, next []byte, err error) {
 	s.rewriting.Lock()
 	defer s.rewriting.Unlock()
-	keys, err := s.keysOf(lo, hi, stripAtOnce, func([]byte) bool { return true })
-	if err != nil || len(keys) == 0 {
+	some, next, err := s.some(lo, hi)
+	if err != nil || next == nil {
 		return 0, nil, err
 	}
-	next = behind(keys)
 	var list []entry
-	for _, key := range keys {
-		value, err := s.get(key)
-		if closed := (*core.Error)(nil); errors.As(err, &closed) {
-			return 0, nil, err
-		}
-		if err != nil || value == nil {
-			continue // damaged: reading it says so
-		}
-		r, err := s.decode(idOf(key), value)
+	for _, e := range some {
+		r, err := s.decode(idOf(e.key), e.value)
 		if err != nil || reflect.ValueOf(r.Annex).IsZero() {
-			continue
+			continue // reading a damaged one says so
 		}
 		short := *r
 		short.Annex = core.Annex{}
-		list = set(list, key, pack.pack(nil, s.encodeReceipt(nil, reflect.ValueOf(&short).Elem())))
+		list = set(list, e.key, pack.pack(nil, s.encodeReceipt(nil, reflect.ValueOf(&short).Elem())))
 		n++
 	}
 	if len(list) == 0 {
@@ -232,6 +224,36 @@ func (s *Store) strip(ctx context.Context, pack packer, lo, hi []byte) (n int, n
 		return 0, nil, err
 	}
 	return n, next, nil
+}
+
+// some gives the first receipts from lo to hi that can be read, and the first key behind
+// them; nil: there are no more.
+func (s *Store) some(lo, hi []byte) (list []entry, next []byte, err error) {
+	err = s.scan(lo, hi, false, func(key, value []byte) bool {
+		list = append(list, entry{slices.Clone(key), slices.Clone(value)})
+		return len(list) < stripAtOnce
+	})
+	if closed := (*core.Error)(nil); err == nil || errors.As(err, &closed) {
+		if len(list) > 0 {
+			next = append(slices.Clone(list[len(list)-1].key), 0)
+		}
+		return list, next, err
+	}
+	list = nil // something is damaged: one by one
+	keys, err := s.keysOf(lo, hi, stripAtOnce, func([]byte) bool { return true })
+	if err != nil || len(keys) == 0 {
+		return nil, nil, err
+	}
+	for _, key := range keys {
+		value, err := s.get(key)
+		if closed := (*core.Error)(nil); errors.As(err, &closed) {
+			return nil, nil, err
+		}
+		if err == nil && value != nil {
+			list = append(list, entry{key, value})
+		}
+	}
+	return list, behind(keys), nil
 }
 
 // idOf is the id in a receipt's key.

@@ -360,7 +360,7 @@ func TestDropMeasurements(t *testing.T) {
 	run(t, s)
 	const each = 300
 	fillMonths(t, s, each, 3, 4, 5)
-	budget.Store(2)
+	budget.Store(1)
 	if n, err := s.DropMeasurements(context.Background(), in(5, 0)); err == nil || n == 0 || n >= 2*each {
 		t.Fatalf("%d, %v", n, err)
 	}
@@ -427,7 +427,7 @@ func TestDropDamaged(t *testing.T) {
 	o.Clock = clockAt(in(6, 0)).now
 	s := mustOpen(t, t.TempDir(), o)
 	run(t, s)
-	list := []*core.Receipt{of(4, 1), of(4, 2), of(4, 3), of(5, 1)}
+	list := []*core.Receipt{of(4, 1), of(4, 2), of(4, 3), of(4, 4), of(5, 1)}
 	put(t, s, list...)
 	key := func(i int) string { return "r/2026-04/" + string(list[i].ID) }
 	for k, v := range map[string][]byte{key(0): []byte("not what was kept"), key(1): nil, "w/" + key(2): nil} {
@@ -435,11 +435,19 @@ func TestDropDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if n, err := s.DropMeasurements(context.Background(), in(5, 0)); err != nil || n != 1 {
+		t.Errorf("the measurements of %d go, %v", n, err)
+	}
+	for i := range 3 { // reading them still says what they are
+		if _, err := s.Receipt(list[i].ID); err == nil {
+			t.Errorf("receipt %d is whole", i)
+		}
+	}
 	if _, err := s.DropReceipts(context.Background(), in(5, 0)); err != nil {
 		t.Fatal(whole(err))
 	}
-	equal(t, "receipts", ids(t, s, time.Time{}, time.Time{}, false), []core.CallID{list[3].ID})
-	for i := range 3 {
+	equal(t, "receipts", ids(t, s, time.Time{}, time.Time{}, false), []core.CallID{list[4].ID})
+	for i := range 4 {
 		_, err := s.Receipt(list[i].ID)
 		isKind(t, err, core.NotFound)
 	}
