@@ -204,16 +204,41 @@ func (c *Client) Days(ctx context.Context) (*StoredDays, error) {
 	return ReadDays(resp.Body)
 }
 
+// sketched is what of the measurements of an export day sketches are made of: the rest
+// would take twice the time to read.
+type sketched struct {
+	SettledAt time.Time      `json:"settled_at"`
+	CountedOn string         `json:"counted_on"`
+	Operation core.Operation `json:"operation"`
+	Streamed  bool           `json:"streamed"`
+	Timing    struct {
+		DispatchToFirstToken core.Opt[float64] `json:"dispatch_to_first_token_ms"`
+		FirstTokenToEnd      core.Opt[float64] `json:"first_token_to_end_ms"`
+		Arrivals             core.Opt[int64]   `json:"arrivals"`
+		StreamedOutputTokens core.Opt[int64]   `json:"streamed_output_tokens"`
+		FreshInputTokens     core.Opt[int64]   `json:"fresh_input_tokens"`
+	} `json:"timing"`
+	NodeTiming    *core.NodeTiming  `json:"node_timing"`
+	PredictedWait core.Opt[float64] `json:"predicted_wait_ms"`
+	ActualWait    core.Opt[float64] `json:"actual_wait_ms"`
+	Expected      *core.Expected    `json:"expected"`
+}
+
 // Measured makes of a leaf and of what stands behind it in an export with
-// measurements the receipt that measures are recomputed from. Without measurements
-// it has only what the leaf says.
+// measurements the receipt that day sketches are made of. Without measurements it has
+// only what the leaf says.
 func Measured(l *seal.Leaf, measurements []byte) (*core.Receipt, error) {
-	var m measured
+	var m sketched
 	if measurements != nil {
 		if err := json.Unmarshal(measurements, &m); err != nil {
 			return nil, core.Errorf(core.Invalid, "the measurements of call %s are not those of a receipt", l.ID)
 		}
 	}
-	return &core.Receipt{ID: l.ID, Kind: l.Kind, Outcome: l.Outcome, At: time.UnixMilli(l.Time).UTC(), SettledAt: m.SettledAt, Model: l.Model,
-		Offer: l.Offer, Provider: l.Provider, Node: l.Node, Usage: l.Usage, UsageFrom: l.UsageFrom, Annex: m.Annex}, nil
+	r := &core.Receipt{ID: l.ID, Kind: l.Kind, Outcome: l.Outcome, At: time.UnixMilli(l.Time).UTC(), SettledAt: m.SettledAt, Model: l.Model,
+		Offer: l.Offer, Provider: l.Provider, Node: l.Node, Usage: l.Usage, UsageFrom: l.UsageFrom,
+		Annex: core.Annex{CountedOn: m.CountedOn, Operation: m.Operation, Streamed: m.Streamed, NodeTiming: m.NodeTiming,
+			PredictedWait: m.PredictedWait, ActualWait: m.ActualWait, Expected: m.Expected}}
+	r.Timing.DispatchToFirstToken, r.Timing.FirstTokenToEnd, r.Timing.Arrivals = m.Timing.DispatchToFirstToken, m.Timing.FirstTokenToEnd, m.Timing.Arrivals
+	r.Timing.StreamedOutputTokens, r.Timing.FreshInputTokens = m.Timing.StreamedOutputTokens, m.Timing.FreshInputTokens
+	return r, nil
 }
