@@ -13,6 +13,7 @@ var children = map[string]func(dir string) error{
 	"seal":  sealing,
 	"idle":  idle,
 	"drop":  dropping,
+	"erase": erasing,
 }
 
 var (

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -191,4 +192,81 @@ func TestEraseIsBounded(t *testing.T) {
 		}
 	}
 	t.Error("nothing can be erased")
+}
+
+// erasing is a child that makes a person's calls, erases each other one, and purges
+// without an end.
+func erasing(dir string) error {
+	s, err := store.Open(dir, store.Options{Clock: clock, Log: silent})
+	if err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.Run(context.Background()) })
+	fmt.Println("open")
+	running.Go(func() {
+		for {
+			_ = s.Purge(context.Background(), nil)
+		}
+	})
+	for n := 0; ; n++ {
+		r := personal(n)
+		r.ID = core.NewCallID(clock())
+		if err := s.Open(intent(r)); err != nil {
+			return err
+		}
+		durable := make(chan struct{})
+		s.Append(r, func() { close(durable) })
+		<-durable
+		fmt.Println("durable", r.ID)
+		if n%2 == 0 {
+			if err := s.Erase([]core.CallID{r.ID}, nil, nil); err != nil {
+				return err
+			}
+			fmt.Println("erased", r.ID)
+		}
+	}
+}
+
+// TestKilledWhileErasing: a process that is killed in the middle of it loses no receipt,
+// what it said was erased is, and the next one drops what is left in the files.
+func TestKilledWhileErasing(t *testing.T) {
+	dir := filepath.Join(fastDir(t, 1<<30), "store")
+	erased := map[core.CallID]bool{}
+	for cycle := range 8 {
+		killChild(t, "erase", dir, false, time.Duration(50+100*cycle)*time.Millisecond, func(line string) {
+			what, id, ok := strings.Cut(line, " ")
+			if ok && len(id) == 26 {
+				erased[core.CallID(id)] = what == "erased"
+			}
+		})
+	}
+	s := mustOpen(t, dir, options(t))
+	run(t, s)
+	var all []core.CallID
+	for id, is := range erased {
+		r, err := s.Receipt(id)
+		if err != nil {
+			t.Fatal(whole(err))
+		}
+		if is && r.Key != "" {
+			t.Errorf("%s was erased and is not", id)
+		}
+	}
+	if err := s.Receipts(time.Time{}, time.Time{}, false, func(r *core.Receipt) bool { all = append(all, r.ID); return true }); err != nil {
+		t.Fatal(whole(err))
+	}
+	for i := 0; i < len(all); i += 50 {
+		if err := s.Erase(all[i:min(i+50, len(all))], nil, nil); err != nil {
+			t.Fatal(whole(err))
+		}
+	}
+	if err := s.Purge(t.Context(), nil); err != nil {
+		t.Fatal(whole(err))
+	}
+	mustClose(t, s)
+	if list := found(t, dir); len(list) > 0 {
+		t.Errorf("in the files still: %v", list)
+	}
+	t.Logf("%d receipts", len(all))
 }

@@ -25,6 +25,7 @@
 //	rl/<call id>                a lost receipt that the Recorder has not been told of yet
 //	v/<kind>/<name>             a record of the Vault
 //	w/<any key of the above>    its witness: the CRC-32C of that key's value
+//	x/purge                     nothing; Purge sets and drops it (erase.go)
 //
 // Months come first so that old receipts (and w/r/<YYYY-MM>/) lie side by side when
 // they are dropped (retention.go). A job name of more than 256 bytes is kept as its
