@@ -222,12 +222,23 @@ func (w *Witness) turn(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		if err != nil && w.dropped(m) {
+			delete(w.logs, m)
+			err = nil
+		}
 		w.tell(m, err)
 		if l.pause = min(max(2*l.pause, 1), mostPause); err == nil {
 			l.pause = 0
 		}
 		l.turns = l.pause
 	}
+}
+
+// dropped tells whether a log is not kept any more: its leaves cannot be proved to
+// anybody.
+func (w *Witness) dropped(m Month) bool {
+	state, err := w.p.Sealer.p.Vault.Get(KindLog, string(m))
+	return err == nil && state == nil
 }
 
 // tell notes how it went, in the log once where that changes.

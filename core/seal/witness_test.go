@@ -403,6 +403,37 @@ func TestWitnessFails(t *testing.T) {
 	}
 }
 
+// TestWitnessOfWhatIsDropped: a log that is not kept any more is not shown, and nothing
+// is said of it.
+func TestWitnessOfWhatIsDropped(t *testing.T) {
+	r, strict := newRig(t), newStrictWitness(t)
+	server := httptest.NewServer(strict)
+	defer server.Close()
+	for _, m := range []Month{"2026-11", "2026-12"} {
+		strict.knows(r.seal.Keys()[0], originOf(testEdge, m))
+	}
+	w := r.witness(server.URL+"/w", strict.key)
+	r.add(300, 64)
+	w.again()
+	strict.set(func(rw http.ResponseWriter) bool { rw.WriteHeader(http.StatusServiceUnavailable); return true })
+	r.add(3, 3)
+	r.now = time.Date(2026, 12, 3, 0, 0, 0, 0, time.UTC)
+	r.add(5, 5)
+	w.again()
+	if len(w.Status().Problems) != 2 {
+		t.Fatal(w.Status())
+	}
+	if err := r.seal.Drop("2026-11"); err != nil {
+		t.Fatal(err)
+	}
+	strict.set(nil)
+	w.again()
+	if p := w.Status().Problems; len(p) > 0 || w.Newest("2026-12").Tree != r.checkpoint("2026-12").Tree || w.logs["2026-11"] != nil {
+		t.Error(p)
+	}
+	strict.blameless(t)
+}
+
 // TestWitnessedFile: a file that was changed is not believed.
 func TestWitnessedFile(t *testing.T) {
 	r, strict := newRig(t), newStrictWitness(t)
