@@ -20,8 +20,8 @@ type Shelf interface {
 	// unsigned part of them. They tell how many; what an error left is dropped next time.
 	DropReceipts(ctx context.Context, before time.Time) (int, error)
 	DropMeasurements(ctx context.Context, before time.Time) (int, error)
-	// Clean frees the space of what was dropped.
-	Clean(context.Context) error
+	// Purge returns once no file has what was dropped.
+	Purge(ctx context.Context, progress func(string)) error
 	// Copy hands out all that is kept, as it is at one moment.
 	Copy(ctx context.Context, yield func(chunk []byte) error) error
 }
@@ -214,12 +214,12 @@ func (d *Desk) expire(ctx context.Context, w *watch) time.Duration {
 // next one: each kind is gone through from its beginning, which is quick where there is
 // nothing.
 func (d *Desk) drop(ctx context.Context, k kept) error {
-	space := 0
+	dropped := 0
 	say := func(what string, before time.Time, n int) {
 		if n > 0 {
 			d.Log.Info("retention: dropped what has expired", "what", what, "before", before.Format("2006-01"), "count", n)
 		}
-		space += n
+		dropped += n
 	}
 	var failed []error
 	do := func(what string, before time.Time, drop func() (int, error)) {
@@ -239,8 +239,11 @@ func (d *Desk) drop(ctx context.Context, k kept) error {
 		do("calls as nodes saw them", k.measurements, func() (int, error) { return d.Fleet.DropCalls(k.measurements) })
 	}
 	do("entries of the audit log", k.audit, func() (int, error) { return d.dropAudit(ctx, k.audit) })
-	if space > 0 && ctx.Err() == nil {
-		failed = append(failed, d.Store.Clean(ctx))
+	if dropped > 0 && ctx.Err() == nil {
+		// Where it fails the store's own clean-ups come by in the course of time.
+		if err := d.Store.Purge(ctx, nil); err != nil && ctx.Err() == nil {
+			d.Log.Warn("retention: what was dropped is in the store's files for some time still", "error", err)
+		}
 	}
 	return errors.Join(failed...)
 }

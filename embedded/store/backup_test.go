@@ -44,7 +44,7 @@ func TestCopyUnderLoad(t *testing.T) {
 	s.Group(time.Millisecond)
 	run(t, s)
 	var first []*core.Receipt
-	for n := range 3000 {
+	for n := range 1000 {
 		first = append(first, receiptAt(n))
 	}
 	put(t, s, first...)
@@ -66,7 +66,7 @@ func TestCopyUnderLoad(t *testing.T) {
 			written.Add(1)
 		}
 	})
-	for round := range 3 {
+	for round := range 2 {
 		was := written.Load()
 		await(t, "a write", func() bool { return written.Load() > was })
 		chunks := copied(t, s)

@@ -17,7 +17,7 @@ import (
 // write fail that comes meanwhile, writes its tables whatever the disk has, and cannot
 // take a receipt and its witness at once, so that a kill in between would leave
 // damage. A batch is a commit like any other. What it deletes gives its space back
-// when it is compacted, which Clean does.
+// when it is compacted: in the course of time, or by Purge at once.
 const (
 	dropAtOnce  = 512 // keys of one batch
 	stripAtOnce = 256 // receipts of one batch, which are written anew
@@ -38,7 +38,7 @@ func (s *Store) kept() (receipts, measurements time.Time) {
 }
 
 // DropReceipts deletes the receipts of calls of before a time, with what the store
-// itself has under their ids, and tells how many; Clean then frees their space. Where
+// itself has under their ids, and tells how many; Purge then takes them out of the files. Where
 // it ends with an error (Unavailable on a full disk) the rest is there still, and the
 // next one goes on. It reads keys alone, so that damage keeps nothing alive.
 func (s *Store) DropReceipts(ctx context.Context, before time.Time) (dropped int, err error) {
@@ -168,7 +168,7 @@ const (
 )
 
 // DropMeasurements takes what is not charged (core.Annex) out of the receipts of calls
-// of before a time, and tells of how many; Clean then frees the space. Where it ends
+// of before a time, and tells of how many; Purge then takes them out of the files. Where it ends
 // with an error the next one goes on. A receipt that cannot be read stays as it is.
 func (s *Store) DropMeasurements(ctx context.Context, before time.Time) (dropped int, err error) {
 	done, err := s.Get(retentionKind, stripped)
