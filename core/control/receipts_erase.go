@@ -2,11 +2,13 @@ package control
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"headway/core"
@@ -173,7 +175,8 @@ func (d *Desk) dropSecret(month string) (any, error) {
 
 // toErase finds the receipts that are meant, as many as one call erases.
 func (d *Desk) toErase(ctx context.Context, e *Erasure) (list []*core.Receipt, done Erased, err error) {
-	for _, id := range e.IDs {
+	slices.Sort(e.IDs)
+	for _, id := range slices.Compact(e.IDs) { // each once, as it is taken out of the sums
 		r, err := d.Book.Receipt(id)
 		done.Looked++
 		switch {
@@ -226,19 +229,21 @@ func (d *Desk) erase(ctx context.Context, list []*core.Receipt, done *Erased) er
 	}
 	var leaves []seal.Position
 	if d.Receipts != nil {
-		for _, r := range list {
-			at, err := seal.Find(d.Vault, r.ID, r.SettledAt.UnixMilli())
-			if isKind(err, core.NotFound) {
-				done.Unsealed++
-				continue
-			}
-			if err == nil {
-				err = d.Receipts.Erase(at)
-			}
-			if err != nil {
+		found, err := seal.FindAll(d.Vault, list)
+		if err != nil {
+			return err
+		}
+		done.Unsealed = len(list) - len(found)
+		for _, at := range found {
+			leaves = append(leaves, at)
+		}
+		slices.SortFunc(leaves, func(a, b seal.Position) int {
+			return cmp.Or(cmp.Compare(a.Month, b.Month), cmp.Compare(a.Index, b.Index))
+		})
+		for _, at := range leaves {
+			if err := d.Receipts.Erase(at); err != nil {
 				return err
 			}
-			leaves = append(leaves, at)
 		}
 	}
 	if err := d.awaitErased(ctx, rested, leaves); err != nil {

@@ -158,7 +158,7 @@ func TestReceiptsAreErased(t *testing.T) {
 	erase(`{"key":"key-1","month":"2026-10"}`, 0)
 	erase(`{"owner":"owner-of-2"}`, mark(func(c *core.Receipt) bool { return c.Owner == "owner-of-2" }))
 	same("an owner's")
-	erase(fmt.Sprintf(`{"ids":[%q,%q,%q]}`, list[3].ID, list[7].ID, list[1].ID), 3)
+	erase(fmt.Sprintf(`{"ids":[%q,%q,%q,%q]}`, list[3].ID, list[7].ID, list[1].ID, list[3].ID), 3)
 	mark(func(c *core.Receipt) bool { return c == list[3] || c == list[7] || c == list[1] })
 	same("by id")
 	report := r.export(check, "")

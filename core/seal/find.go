@@ -2,7 +2,7 @@ package seal
 
 import (
 	"bytes"
-	"fmt"
+	"errors"
 
 	"headway/core"
 )
@@ -14,9 +14,39 @@ import (
 // receipt is found in some milliseconds and a leaf that is not there in the time that
 // reading the logs takes. NotFound: there is none.
 func Find(vault core.Vault, id core.CallID, ended int64) (Position, error) {
+	found := map[core.CallID]Position{}
+	if err := find(vault, id, ended, map[core.CallID]bool{id: true}, found); err != nil {
+		return Position{}, err
+	}
+	return found[id], nil
+}
+
+// FindAll finds the leaves of many receipts, of whatever times: those that are near one
+// another are found together. It leaves out receipts that have none.
+func FindAll(vault core.Vault, receipts []*core.Receipt) (map[core.CallID]Position, error) {
+	found, wanted := map[core.CallID]Position{}, map[core.CallID]bool{}
+	for _, r := range receipts {
+		wanted[r.ID] = true
+	}
+	for _, r := range receipts {
+		if _, ok := found[r.ID]; ok {
+			continue
+		}
+		err := find(vault, r.ID, r.SettledAt.UnixMilli(), wanted, found)
+		var e *core.Error
+		if err != nil && (!errors.As(err, &e) || e.Kind != core.NotFound) {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// find looks for one of the receipts that are wanted, and notes of all of them where the
+// leaves are that it comes by.
+func find(vault core.Vault, id core.CallID, ended int64, wanted map[core.CallID]bool, found map[core.CallID]Position) error {
 	at, ok := id.Time()
 	if !ok {
-		return Position{}, core.Errorf(core.NotFound, "there is no call %s", id)
+		return core.Errorf(core.NotFound, "there is no call %s", id)
 	}
 	src := records{vault}
 	var logs []*search
@@ -25,29 +55,31 @@ func Find(vault core.Vault, id core.CallID, ended int64) (Position, error) {
 		if err != nil {
 			return true // it is told where the log is opened
 		}
-		logs = append(logs, &search{src: src, month: m, size: log.Size(), mark: fmt.Appendf(nil, `"id":"%s",`, id)})
+		logs = append(logs, &search{src: src, month: m, size: log.Size(), id: id, wanted: wanted, found: found})
 		return m.calendar() >= monthOf(at) // one before is read too: it may have been open still
 	})
 	if err != nil {
-		return Position{}, err
+		return err
 	}
 	for _, s := range logs {
 		if err := s.begin(max(ended, at.UnixMilli())); err != nil {
-			return Position{}, err
+			return err
 		}
 	}
 	// All logs in turn, so that the right one is not behind a long wrong one.
 	for more := true; more; {
 		more = false
 		for _, s := range logs {
-			p, found, err := s.widen()
-			if found || err != nil {
-				return p, err
+			if err := s.widen(); err != nil {
+				return err
+			}
+			if _, ok := found[id]; ok {
+				return nil
 			}
 			more = more || s.low > 0 || s.high < s.size
 		}
 	}
-	return Position{}, core.Errorf(core.NotFound, "the receipt log has no leaf of call %s", id)
+	return core.Errorf(core.NotFound, "the receipt log has no leaf of call %s", id)
 }
 
 // search looks for one receipt in one log. From low to high there is none.
@@ -55,10 +87,13 @@ type search struct {
 	src   Source
 	month Month
 	size  uint64
-	mark  []byte // what its leaf has, and no other
 	low   uint64
 	high  uint64
 	step  uint64
+
+	id     core.CallID
+	wanted map[core.CallID]bool // it, and others
+	found  map[core.CallID]Position
 }
 
 const (
@@ -93,23 +128,30 @@ func (s *search) begin(at int64) error {
 	return nil
 }
 
-// widen looks at the next leaves on both sides.
-func (s *search) widen() (p Position, found bool, err error) {
+// idMark is what stands before a receipt's id in its leaf, and nowhere before that.
+var idMark = []byte(`"id":"`)
+
+// widen looks at the next leaves on both sides. Where only one receipt is wanted it ends
+// with that.
+func (s *search) widen() error {
 	from, to := s.low-min(s.low, s.step), min(s.high+s.step, s.size)
 	for _, part := range [2][2]uint64{{from, s.low}, {s.high, to}} {
 		if part[0] >= part[1] {
 			continue
 		}
-		err = s.src.Leaves(s.month, part[0], part[1], func(index uint64, leaf []byte) bool {
-			if found = bytes.Contains(leaf, s.mark); found {
-				p = Position{s.month, index}
+		err := s.src.Leaves(s.month, part[0], part[1], func(index uint64, leaf []byte) bool {
+			_, rest, _ := bytes.Cut(leaf, idMark)
+			id, _, _ := bytes.Cut(rest, []byte(`"`))
+			if !s.wanted[core.CallID(id)] {
+				return true
 			}
-			return !found
+			s.found[core.CallID(id)] = Position{s.month, index}
+			return len(s.wanted) > 1
 		})
-		if found || err != nil {
-			return p, found, err
+		if _, ok := s.found[s.id]; ok || err != nil {
+			return err
 		}
 	}
 	s.low, s.high, s.step = from, to, min(2*s.step, lastStep)
-	return p, false, nil
+	return nil
 }

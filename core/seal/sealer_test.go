@@ -439,6 +439,22 @@ func TestFind(t *testing.T) {
 			t.Errorf("%v, %v; it is at %v", got, err, want)
 		}
 	}
+	var some []*core.Receipt
+	for id := range want {
+		at, _ := id.Time()
+		if some = append(some, &core.Receipt{ID: id, SettledAt: at}); len(some) == 200 {
+			break
+		}
+	}
+	all, err := FindAll(r.vault, append(some, receipt(5000, r.now)))
+	if err != nil || len(all) != len(some) {
+		t.Errorf("%d of %d are found: %v", len(all), len(some), err)
+	}
+	for id, at := range all {
+		if at != want[id] {
+			t.Errorf("%v; it is at %v", at, want[id])
+		}
+	}
 	if _, err := Find(r.vault, receipt(5000, r.now).ID, 0); err == nil {
 		t.Error("a call that was not sealed is found")
 	}
