@@ -189,9 +189,13 @@ func (d *Desk) expire(ctx context.Context, w *watch) time.Duration {
 	sure, again := w.at(look{now.Round(0), now.Sub(d.started)}, known)
 	r := d.Gateway.Setup().Settings.Retention
 	if sure.IsZero() {
-		if w.wait == doubtAfter && r != (core.Retention{}) && again == doubtAfter {
-			d.Log.Warn("the clock has gone on far since the server last knew the time, so that what has expired is hidden, and dropped in a day: see that the clock is right",
-				"clock", now.UTC().Format(time.RFC3339), "drops", again.String())
+		if again == doubtAfter && r != (core.Retention{}) {
+			say, at := "retention: what has expired is hidden, and dropped in a day", now.UTC().Format(time.RFC3339)
+			if known.IsZero() {
+				d.Log.Info(say+": the server has not known the time for so long yet", "clock", at)
+			} else {
+				d.Log.Warn(say+": the clock says that the server was off for long, see that it is right", "clock", at, "known", known.UTC().Format(time.RFC3339))
+			}
 		}
 		return again
 	}

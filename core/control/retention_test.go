@@ -235,7 +235,7 @@ func TestRetention(t *testing.T) {
 
 	// Nothing is dropped yet: the clock was never believed before.
 	ctx, w := context.Background(), &control.Watch{}
-	if again := r.desk.ExpireOnce(ctx, w); again != control.DoubtAfter || r.logged("see that the clock is right") != 1 {
+	if again := r.desk.ExpireOnce(ctx, w); again != control.DoubtAfter || r.logged("is hidden, and dropped in a day") != 1 {
 		t.Fatalf("again in %v\n%s", again, r.log.String())
 	}
 	if n := r.count("tally", "2026-04", "2026-05"); n == 0 {
