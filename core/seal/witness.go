@@ -350,8 +350,11 @@ func (w *Witness) keep(m Month, l *witnessing, c *Checkpoint, answer []byte) err
 	case err != nil:
 		return core.Errorf(core.Upstream, "the signature in the witness's answer is not that of its key %s", w.key.Name)
 	}
-	note := append(slices.Clone(c.Note), line...)
-	signed, err := ParseCheckpoint(note, w.p.Sealer.Keys())
+	note, err := Cosign(c.Note, append([]byte(c.text()+"\n"), line...))
+	var signed *Checkpoint
+	if err == nil {
+		signed, err = ParseCheckpoint(note, w.p.Sealer.Keys())
+	}
 	if err != nil {
 		return core.Errorf(core.Upstream, "the witness's answer cannot be put behind a checkpoint")
 	}
