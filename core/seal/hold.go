@@ -20,9 +20,9 @@ const (
 )
 
 const (
-	idSize     = 26
-	mostOwed   = 9000 // ids that fit a record: more than there are calls open at once
-	owedGroup  = 64   // receipts that one group seals
+	idSize    = 26
+	mostOwed  = 9000 // ids that fit a record: more than there are calls open at once
+	owedGroup = 64   // receipts that one group seals
 )
 
 // Held is why nothing is sealed, nil where it is. It takes no lock.

@@ -106,8 +106,8 @@ var _ core.Recorder = (*Sealer)(nil)
 // Open finds how the log stands. What it finds damaged, or shorter than what was
 // signed, is left as it is and never signed again; the next receipt then begins
 // another log of the month, whose first leaf says what is gone ([Sealer.Status]
-// tells it too). It fails where the vault cannot be read, and where the signing
-// keys cannot.
+// tells it too), or waits for Renew where Parts say so. It fails where the vault
+// cannot be read, and where the signing keys cannot.
 func Open(p Parts) (*Sealer, error) {
 	if err := checkEdge(p.Edge); err != nil {
 		return nil, err
@@ -117,6 +117,9 @@ func Open(p Parts) (*Sealer, error) {
 	}
 	s := &Sealer{p: p, src: records{p.Vault}, heads: map[Month]*Checkpoint{}}
 	if err := s.openRing(); err != nil {
+		return nil, err
+	}
+	if err := s.openOwed(); err != nil {
 		return nil, err
 	}
 	return s, s.openLog()
@@ -347,6 +350,9 @@ func (s *Sealer) endRun() {
 // begin makes sure that the current log is that of the month, and that it is one.
 // A clock that goes back stays in the month that was reached.
 func (s *Sealer) begin() error {
+	if err := s.Held(); err != nil {
+		return err
+	}
 	at := s.p.Clock()
 	if c := s.cur; c != nil && at.Before(c.until) {
 		return s.unlock(c)
