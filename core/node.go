@@ -63,19 +63,38 @@ func (t *NodeTiming) Waited() bool { return t != nil && t.SlotWait.V > 0 }
 // a NodeTiming as JSON. It is there once the body was read to its end or closed.
 const NodeTimingTrailer = "Headway-Node-Timing"
 
-// longestFigure bounds a node's figure in ms: no call takes a month.
-const longestFigure = 30 * 24 * 3600 * 1000
+// What no call and no machine does (SPEC §4). Speeds above these come from a count that
+// holds tokens which were not worked on, such as Ollama's prompt_eval_count of a cached
+// prompt, or from a time of a single step.
+const (
+	LongestFigure = 30 * 24 * 3600 * 1000 // ms: a month
+	FastestPrompt = 250_000               // tokens/s
+	FastestDecode = 100_000
+)
 
-// Sound is the same without the figures that cannot be: a node may send anything.
+// Sound is the same without the figures that cannot be: a node, and its model server,
+// may say anything.
 func (t NodeTiming) Sound() NodeTiming {
-	for _, f := range [...]*Opt[float64]{&t.Queued, &t.SlotWait, &t.UpstreamHeaders, &t.FirstToken, &t.Prompt, &t.PromptTPS, &t.Decode, &t.DecodeTPS, &t.Service} {
-		if f.OK = f.OK && f.V >= 0 && f.V <= longestFigure; !f.OK {
+	if t.FiguresFrom != "server" && t.FiguresFrom != "stream" { // nobody knows whose they are
+		t.FiguresFrom = ""
+		t.Prompt, t.PromptTPS, t.Decode, t.DecodeTPS = Opt[float64]{}, Opt[float64]{}, Opt[float64]{}, Opt[float64]{}
+	}
+	keep := func(f *Opt[float64], most float64) {
+		if f.OK = f.OK && f.V >= 0 && f.V <= most; !f.OK {
 			f.V = 0
 		}
 		f.V = Micro(f.V)
 	}
-	if t.FiguresFrom != "server" && t.FiguresFrom != "stream" {
-		t.FiguresFrom = ""
+	for _, f := range [...]*Opt[float64]{&t.Queued, &t.SlotWait, &t.UpstreamHeaders, &t.FirstToken, &t.Prompt, &t.Decode, &t.Service} {
+		keep(f, LongestFigure)
+	}
+	for _, f := range [...]struct {
+		is   *Opt[float64]
+		most float64
+	}{{&t.PromptTPS, FastestPrompt}, {&t.DecodeTPS, FastestDecode}} {
+		if keep(f.is, f.most); f.is.V == 0 { // no speed
+			f.is.OK = false
+		}
 	}
 	return t
 }
@@ -89,6 +108,9 @@ type Dispatch struct {
 	Operation Operation
 	Streamed  bool
 	Admission time.Duration // how long the edge had the call before it sent this attempt; set before the round trip
+	// Placed, where not nil, is called once the node has taken the call, with whether it
+	// waits for a slot, and where it did once more when it has one. It must not wait.
+	Placed func(waits bool)
 }
 
 type dispatchKey struct{}

@@ -57,16 +57,23 @@ func (t Timeline) VisibleTPS(tokens int64) Opt[float64] {
 }
 
 // PerSecond is a count over a time in ms; absent where the time is absent or
-// not positive, or the count is not positive.
+// not positive, or the count is not positive, or the speed is none that a record shows.
 func PerSecond(n int64, ms Opt[float64]) Opt[float64] {
 	if !ms.OK || ms.V <= 0 || n <= 0 {
 		return Opt[float64]{}
 	}
-	return Some(Micro(float64(n) / ms.V * 1000))
+	v := Micro(float64(n) / ms.V * 1000)
+	return Opt[float64]{V: v, OK: v > 0}
 }
 
-// Micro rounds a figure to three decimals, so that records stay short.
-func Micro(v float64) float64 { return math.Round(v*1000) / 1000 }
+// Micro rounds a figure to three decimals, so that records stay short. One that is too
+// large to have any stays as it is.
+func Micro(v float64) float64 {
+	if math.Abs(v) > 1<<53 {
+		return v
+	}
+	return math.Round(v*1000) / 1000
+}
 
 // Ms is a duration in ms to the microsecond.
 func Ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -42,8 +42,8 @@ func nodeCommand(p Program) *cli.Command {
 			&cli.StringSliceFlag{Name: "upstream", Usage: "a model server's `[NAME=]URL`, repeatable, beside those of the file; a second one needs a name"},
 			&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the configuration `FILE` of the node"},
 			&cli.StringFlag{Name: "data", Usage: "the data `FOLDER` of the node, instead of data: in the file; left out: ./headway-node"},
-			&cli.IntFlag{Name: "slots", Usage: "the `CALLS` that each model server works on at once, where the file does not say; left out: what it says itself"},
-			&cli.IntFlag{Name: "queue", Usage: "the `CALLS` that may wait for a slot of each, where the file does not say"},
+			&cli.IntFlag{Name: "slots", Usage: "the `CALLS` that each model server works on at once, where the file does not say; left out: what it says itself", DefaultText: "its own"},
+			&cli.IntFlag{Name: "queue", Usage: "the `CALLS` that may wait for a slot of each, where the file does not say; 0: none", DefaultText: "64"},
 		},
 		Action: func(c *cli.Context) error {
 			if _, err := arguments(c); err != nil {

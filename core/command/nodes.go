@@ -90,10 +90,21 @@ func listNodes(ctx context.Context, c *cli.Context, s *control.Client, _ []strin
 	t := table{head: []string{"NAME", "STATE", ">SLOTS", ">IN USE", ">WAITING", "MODELS", "SERVER", "OWNER", "LAST SEEN"}, empty: "there are no nodes; headway nodes enrol NAME invites one"}
 	for _, n := range nodes.Items {
 		t.add(string(n.Name), nodeState(n), strconv.FormatInt(n.Slots, 10), strconv.FormatInt(n.SlotsInUse, 10), strconv.FormatInt(n.Queue, 10),
-			joined(n.Models), modelServers(n.Upstreams), n.Owner, when(n.SeenAt))
+			someOf(n.Models), modelServers(n.Upstreams), n.Owner, when(n.SeenAt))
 	}
 	t.write(c.App.Writer)
 	return nil
+}
+
+// mostNamed is how many models a cell names.
+const mostNamed = 4
+
+// someOf names the first models of a list, and counts the rest.
+func someOf(models []core.Model) string {
+	if len(models) <= mostNamed {
+		return joined(models)
+	}
+	return fmt.Sprintf("%s and %d more", joined(models[:mostNamed]), len(models)-mostNamed)
 }
 
 // nodeState is a node's state with what there is to say about it.

@@ -117,6 +117,13 @@ func (m *modelServer) report(most, room int) (core.NodeUpstream, bool) {
 	return u, true
 }
 
+// count is how many models it has.
+func (m *modelServer) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.known.models)
+}
+
 func (m *modelServer) format() core.Format {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -361,6 +362,22 @@ func TestReportFits(t *testing.T) {
 	}
 	if _, err := readReport(data); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestShares: a server with a thousand models takes none of another's.
+func TestShares(t *testing.T) {
+	for _, c := range []struct{ counts, want []int }{
+		{[]int{1200, 1, 4}, []int{995, 1, 4}},
+		{[]int{3, 700, 2}, []int{3, 700, 2}},
+		{[]int{900, 900}, []int{500, 500}},
+		{[]int{100, 2000, 2000}, []int{100, 450, 450}},
+		{[]int{0}, []int{0}},
+		{nil, []int{}},
+	} {
+		if got := shares(c.counts, 1000); !slices.Equal(got, c.want) {
+			t.Errorf("%v share 1000 as %v, want %v", c.counts, got, c.want)
+		}
 	}
 }
 

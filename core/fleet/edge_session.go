@@ -313,7 +313,7 @@ func (s *edgeSession) onBeat(_, _ string, data []byte) {
 			switch { // one that was not accepted yet has a time limit of its own
 			case there[id] || st.heard.Swap(false) || !st.accepted.Load():
 				st.missed = 0
-			case st.missed == 1 && st.looks > 2*looks:
+			case st.missed >= 1 && st.looks > 2*looks:
 				left = append(left, st)
 			default:
 				st.missed++

@@ -61,6 +61,7 @@ type stream struct {
 	// The subscription's goroutine alone:
 	next   uint32 // sequence number
 	begun  bool   // headers came
+	waits  bool   // for a slot
 	frames uint64 // of data
 	bytes  uint64
 
@@ -515,6 +516,16 @@ func (st *stream) take(f *frame) {
 			return
 		}
 		st.accepted.Store(true)
+		st.waits = len(f.payload) > 0 && f.payload[0] == acceptedWaits
+		st.placed(st.waits)
+		return
+	case kindRunning:
+		if !st.waits || st.begun {
+			st.broken("running came of a call that did not wait")
+			return
+		}
+		st.waits = false
+		st.placed(false)
 		return
 	case kindHeaders:
 		if st.begun {
@@ -549,6 +560,13 @@ func (st *stream) take(f *frame) {
 	}
 	if f.kind == kindEnd || f.kind == kindRefused {
 		st.finish(nil)
+	}
+}
+
+// placed tells the call that the node has it.
+func (st *stream) placed(waits bool) {
+	if d := core.DispatchOf(st.req.Context()); d != nil && d.Placed != nil {
+		d.Placed(waits)
 	}
 }
 

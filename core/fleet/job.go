@@ -162,7 +162,7 @@ func (j *nodeJob) run() {
 		wait = core.Some(core.Ms(j.ticket.wait()))
 	}
 	call := core.NodeCall{Call: j.start.Call, Attempt: j.start.Attempt, Node: j.s.n.Name, Provider: core.ProviderID(j.s.n.Name), Model: j.start.Model,
-		Outcome: j.meter.outcome(word, cause), Usage: j.meter.usage(), Timing: j.meter.timing(j.start.AdmissionMS, wait)}
+		Outcome: j.meter.outcome(word, cause), Usage: j.meter.usage(), Timing: j.meter.timing(j.start.AdmissionMS, wait).Sound()}
 	if j.m.Name != "" {
 		call.Provider += core.ProviderID("." + j.m.Name)
 	}
@@ -191,7 +191,11 @@ func (j *nodeJob) serve() (word string, trailer http.Header) {
 		j.m.line.leave(j.ticket, now, served)
 	}
 	defer leave()
-	if err := j.out.frame(kindAccepted, nil); err != nil {
+	var place []byte
+	if j.ticket.ready != nil {
+		place = []byte{acceptedWaits}
+	}
+	if err := j.out.frame(kindAccepted, place); err != nil {
 		return endCut, nil
 	}
 	if j.ticket.ready != nil {
@@ -199,6 +203,9 @@ func (j *nodeJob) serve() (word string, trailer http.Header) {
 		case <-j.ticket.ready:
 		case <-j.ctx.Done():
 			return j.broken(j.ctx.Err()), nil
+		}
+		if err := j.out.frame(kindRunning, nil); err != nil {
+			return endCut, nil
 		}
 	}
 	resp, err := j.ask()

@@ -302,7 +302,8 @@ type playedStream struct {
 
 	mu        sync.Mutex
 	more      sync.Cond
-	frames    []frame // numbered ones
+	frames    []frame // numbered ones, but for running
+	ran       bool    // running came
 	credit    credit  // given back for the request's body
 	forgotten bool    // e.mu: the beats do not name it
 }
@@ -315,10 +316,24 @@ func (s *playedStream) take(f frame) {
 		s.credit.frames += c.frames
 		s.credit.bytes += c.bytes
 	} else {
-		if want := uint32(len(s.frames) + 1); f.seq != want {
+		want := uint32(len(s.frames) + 1)
+		if s.ran {
+			want++
+		}
+		if f.seq != want {
 			s.e.t.Errorf("stream %d: frame %d has number %d", s.id, want, f.seq)
 		}
-		s.frames = append(s.frames, f)
+		if waits := len(s.frames) > 0 && string(s.frames[0].payload) == string([]byte{acceptedWaits}); f.kind == kindRunning {
+			if !waits || s.ran || len(s.frames) != 1 {
+				s.e.t.Errorf("stream %d: running out of place", s.id)
+			}
+			s.ran = true
+		} else {
+			if f.kind == kindHeaders && waits != s.ran {
+				s.e.t.Errorf("stream %d: waits %t, and running came %t", s.id, waits, s.ran)
+			}
+			s.frames = append(s.frames, f)
+		}
 	}
 	s.more.Broadcast()
 }

@@ -558,12 +558,32 @@ func (s *nodeSession) publish(msg []byte) error {
 	return s.link.Publish(s.frames, msg)
 }
 
+// shares are how many of most each gets that has a count: what is not needed by one is
+// another's.
+func shares(counts []int, most int) []int {
+	order := make([]int, len(counts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(counts[a], counts[b]) })
+	out := make([]int, len(counts))
+	for i, of := range order {
+		out[of] = min(counts[of], most/(len(order)-i))
+		most -= out[of]
+	}
+	return out
+}
+
 // report is what the node tells of itself, in at most room bytes, and how many
 // models it has.
 func (n *Node) report(room int) (r core.NodeReport, models int) {
 	r = core.NodeReport{Version: n.Version, Upstreams: []core.NodeUpstream{}}
-	for _, m := range n.servers {
-		if u, ok := m.report(mostModels-models, room/len(n.servers)); ok {
+	counts := make([]int, len(n.servers))
+	for i, m := range n.servers {
+		counts[i] = m.count()
+	}
+	for i, m := range n.servers {
+		if u, ok := m.report(shares(counts, mostModels)[i], room/len(n.servers)); ok {
 			r.Upstreams = append(r.Upstreams, u)
 			models += len(u.Models)
 		}

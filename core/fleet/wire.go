@@ -38,7 +38,11 @@ const (
 	kindHeaders  kind = 18
 	kindData     kind = 19
 	kindEnd      kind = 20
+	kindRunning  kind = 21
 )
+
+// acceptedWaits is the payload of an accepted frame of a call that waits for a slot.
+const acceptedWaits = 1
 
 // numbered tells whether a lost frame of the kind would be missed.
 func (k kind) numbered() bool { return k != kindCredit && k != kindCancel }
@@ -94,7 +98,7 @@ func parseFrame(b []byte) (f frame, err error) {
 	f = frame{kind: kind(b[1]), last: binary.BigEndian.Uint16(b[2:])&flagLast != 0, seq: binary.BigEndian.Uint32(b[4:]),
 		stream: binary.BigEndian.Uint64(b[8:]), micros: binary.BigEndian.Uint64(b[16:]), payload: b[headerBytes:]}
 	switch f.kind {
-	case kindStart, kindBody, kindCredit, kindCancel, kindAccepted, kindRefused, kindHeaders, kindData, kindEnd:
+	case kindStart, kindBody, kindCredit, kindCancel, kindAccepted, kindRefused, kindHeaders, kindData, kindEnd, kindRunning:
 	default:
 		return f, errFrame
 	}

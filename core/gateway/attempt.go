@@ -93,6 +93,20 @@ func (c *call) attempt(pick *market.Pick, req *request, release func(), more boo
 	}
 	watch := relay.NewWatch(g.Clock, req.cancel, t.line.T1, limit, cause)
 	defer watch.Stop()
+	began := t.line.T1 // since when the model server has the call
+	if req.node != nil {
+		req.node.Placed = func(waits bool) {
+			switch {
+			case !waits:
+				began = g.Clock()
+				watch.Fix(began.Add(limit), cause)
+			case first > 0:
+				watch.Fix(t.line.T1.Add(first), relay.ErrLine)
+			default: // a busy node is no slow one: its line takes as long as it takes
+				watch.Fix(time.Time{}, nil)
+			}
+		}
+	}
 
 	resp, err := transport.RoundTrip(req.Request)
 	for again := 0; err != nil && again < mostStale && ctx.Err() == nil && t.conn.stale(g.Clock().Sub(t.line.T1)) && rewind(req.Request); again++ {
@@ -113,7 +127,7 @@ func (c *call) attempt(pick *market.Pick, req *request, release func(), more boo
 	t.line.T2 = g.Clock()
 	t.Status = resp.StatusCode
 	if first > 0 {
-		watch.Fix(t.line.T1.Add(first), relay.ErrFirstOutput)
+		watch.Fix(began.Add(first), relay.ErrFirstOutput)
 	} else {
 		watch.Fix(time.Time{}, nil)
 	}
@@ -295,6 +309,8 @@ func (c *call) ended(ctx context.Context, t *try, end relay.End, sink *sink) *tr
 func (c *call) broke(ctx context.Context, t *try, err error) *try {
 	cause := context.Cause(ctx)
 	switch {
+	case cause == relay.ErrLine:
+		t = c.failed(t, verdict{word: "queue_timeout", next: true, kind: core.Busy}, cause)
 	case relay.TimeLimit(cause):
 		t = c.failed(t, timeVerdict(cause), cause)
 		t.Outcome = core.TimedOut
@@ -419,6 +435,8 @@ func (v verdict) say(t *try) string {
 		return "its machine is gone or does not answer"
 	case core.NodeBusy:
 		return "its machine has no free slot, and no more calls may wait there"
+	case "queue_timeout":
+		return "its machine had no free slot in time"
 	case core.NodeStopping:
 		return "its machine is stopping"
 	case core.NodeRefused:

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"headway/adapters"
@@ -23,6 +24,7 @@ import (
 // the test's.
 type nodeRig struct {
 	gw        *gateway.Gateway
+	board     *measure.Board
 	book      *core.Memory
 	catalogue *market.Catalogue
 }
@@ -49,6 +51,7 @@ func newNodeRig(t *testing.T, trip func(core.NodeID, *http.Request) (*http.Respo
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.board = board
 	pepper := &ledger.Pepper{}
 	keys := ledger.NewKeys(pepper)
 	keys.Set([]*core.Key{{ID: "test", Hash: pepper.Hash(clientKey)}})
@@ -75,6 +78,98 @@ func (r *nodeRig) post(t *testing.T) (*httptest.ResponseRecorder, *core.Receipt)
 		t.Fatal(err)
 	}
 	return w, rec
+}
+
+// TestNodeLine: a call that waits in a node's line meets no limit of a slow server, as
+// the node has not begun; its limits count from when it has a slot.
+func TestNodeLine(t *testing.T) {
+	answer := func(req *http.Request) *http.Response {
+		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(whole("fine", 8, 1))), Request: req}
+	}
+	wait := func(req *http.Request, d time.Duration) error {
+		select {
+		case <-time.After(d):
+			return nil
+		case <-req.Context().Done():
+			return req.Context().Err()
+		}
+	}
+	for name, c := range map[string]struct {
+		line, serves time.Duration
+		status       int
+		failures     int
+	}{
+		"a long line":                    {20 * time.Minute, time.Minute, 200, 0},
+		"no line":                        {0, time.Minute, 200, 0},
+		"a slow server behind a line":    {20 * time.Minute, 3 * time.Minute, 504, 1},
+		"a slow server without any line": {0, 3 * time.Minute, 504, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newNodeRig(t, func(_ core.NodeID, req *http.Request) (*http.Response, error) {
+					d := core.DispatchOf(req.Context())
+					d.Placed(c.line > 0)
+					if c.line > 0 {
+						if err := wait(req, c.line); err != nil {
+							return nil, err
+						}
+						d.Placed(false)
+					}
+					if err := wait(req, c.serves); err != nil {
+						return nil, err
+					}
+					return answer(req), nil
+				}, "one")
+				w, rec := r.post(t)
+				st := r.catalogue.Offer("one/mini").Status(time.Now(), core.DefaultSettings().Breaker, core.Opt[float64]{})
+				if w.Code != c.status || st.CountedFailures != c.failures {
+					t.Errorf("%d with %d counted failures: %s, %+v", w.Code, st.CountedFailures, w.Body, rec.Attempts)
+				}
+			})
+		})
+	}
+}
+
+// TestNodeLineGivesWay: where another offer is left a call leaves a line that is much
+// longer than was predicted, and the node is not blamed.
+func TestNodeLineGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newNodeRig(t, func(node core.NodeID, req *http.Request) (*http.Response, error) {
+			if node == "one" {
+				core.DispatchOf(req.Context()).Placed(true)
+				<-req.Context().Done()
+				return nil, req.Context().Err()
+			}
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(role + text("fine") + finish + done)), Request: req}, nil
+		}, "one", "two")
+		for _, fresh := range []int64{10, 20_000} {
+			for _, p := range []core.ProviderID{"one", "two"} {
+				rec := &core.Receipt{Kind: core.KindJob, Outcome: core.Settled, Provider: p, Model: "mini", At: time.Now(), SettledAt: time.Now()}
+				rec.Operation, rec.Streamed, rec.UsageFrom = core.OpGenerate, true, core.FromProvider
+				rec.Usage.UncachedInput, rec.Usage.Output = core.Some(fresh), core.Some[int64](100)
+				rec.Timing.DispatchToFirstToken, rec.Timing.FirstTokenToEnd, rec.Timing.Arrivals = core.Some(200.), core.Some(1000.), core.Some[int64](50)
+				rec.NodeTiming = &core.NodeTiming{SlotWait: core.Some(0.)}
+				r.board.Record(rec)
+			}
+		}
+		r.board.Rows(nil)
+		req := httptest.NewRequest("POST", "/v1/chat/completions", strings.NewReader(strings.Replace(ask, "{", `{"stream":true,`, 1)))
+		req.Header.Set("Authorization", "Bearer "+clientKey)
+		w := httptest.NewRecorder()
+		began := time.Now()
+		r.gw.ServeHTTP(w, req)
+		if took := time.Since(began); w.Code != 200 || !strings.Contains(w.Body.String(), "fine") || took < 10*time.Second || took > 11*time.Second {
+			t.Fatalf("%d after %v: %s", w.Code, took, w.Body)
+		}
+		rec, err := r.book.Receipt(core.CallID(w.Header().Get("X-Request-Id")))
+		if err != nil || len(rec.Attempts) != 2 || rec.Attempts[0].Error != "queue_timeout" || rec.Node != "two" {
+			t.Errorf("%+v, %v", rec, err)
+		}
+		st := r.catalogue.Offer("one/mini").Status(time.Now(), core.DefaultSettings().Breaker, core.Opt[float64]{})
+		if st.CountedFailures != 0 || st.State != "active" {
+			t.Errorf("%+v", st)
+		}
+	})
 }
 
 // TestNodeErrors: what each failure of a node's round trip means.

@@ -8,14 +8,6 @@ const (
 	FromStream = "stream" // measured from the stream
 )
 
-// Speeds above these are of no machine: they come from a count that holds tokens
-// which were not worked on, such as Ollama's prompt_eval_count of a cached
-// prompt, or from a time of a single step.
-const (
-	fastestPrompt = 250_000 // tokens per second
-	fastestDecode = 100_000
-)
-
 // leastSpeedTokens is how many tokens make a speed: one token in some ms is the
 // time of one step and says nothing of the next.
 const leastSpeedTokens = 2
@@ -92,8 +84,8 @@ func serverFigures(t *core.Timing, ans core.Answer, usage core.Usage, sound bool
 	f := ans.Figures
 	prompt := f.PromptMS.OK && f.PromptMS.V > 0
 	decode := f.DecodeMS.OK && f.DecodeMS.V > 0
-	promptOK := prompt && possible(f.PromptTokens, f.PromptMS.V, usage.Fresh(), fastestPrompt)
-	decodeOK := decode && possible(f.DecodeTokens, f.DecodeMS.V, usage.Output, fastestDecode)
+	promptOK := prompt && possible(f.PromptTokens, f.PromptMS.V, usage.Fresh(), core.FastestPrompt)
+	decodeOK := decode && possible(f.DecodeTokens, f.DecodeMS.V, usage.Output, core.FastestDecode)
 	if t.FirstToken.OK && (prompt && !promptOK || decode && !decodeOK) || !promptOK && !decodeOK {
 		return false
 	}
@@ -115,6 +107,9 @@ func serverFigures(t *core.Timing, ans core.Answer, usage core.Usage, sound bool
 // reported. An absent count contradicts nothing: Ollama leaves it out where the
 // whole prompt was cached.
 func possible(tokens core.Opt[int64], ms float64, most core.Opt[int64], fastest float64) bool {
+	if ms > core.LongestFigure {
+		return false
+	}
 	if !tokens.OK {
 		return true
 	}
@@ -140,7 +135,7 @@ func streamFigures(t *core.Timing, tl core.Timeline, f core.ServerFigures, usage
 	}
 	// Where the server's own time shows that its count holds tokens it did not
 	// work on, the same count makes no speed here.
-	if !f.PromptMS.OK || !absurd(f.PromptTokens, f.PromptMS.V, fastestPrompt) {
+	if !f.PromptMS.OK || !absurd(f.PromptTokens, f.PromptMS.V, core.FastestPrompt) {
 		t.PromptTPS = core.PerSecond(fresh.V, t.FirstToken)
 	}
 	if arrivals >= streamArrivals {

@@ -15,6 +15,9 @@ var (
 	ErrHeaders     = errors.New("no response headers within limits.header_timeout")
 	ErrFirstOutput = errors.New("no output within the first-output limit")
 	ErrIdle        = errors.New("the stream was silent for limits.stream_idle")
+	// ErrLine is no limit of a provider's: the call waited too long for a node's slot
+	// while another offer was left.
+	ErrLine = errors.New("no free slot within the first-output limit")
 )
 
 // TimeLimit tells whether err is one of a Watch's causes.
