@@ -295,6 +295,24 @@ func TestSilence(t *testing.T) {
 	})
 }
 
+// TestForgottenStream: a call that its node has accepted and leaves out of its beats is
+// ended, wherever between two beats it began.
+func TestForgottenStream(t *testing.T) {
+	for part := range 10 {
+		synctest.Test(t, func(t *testing.T) {
+			r := newEdgeRig(t)
+			n := r.join("box", report(2, 4, "m"), func(j *scriptedJob) { j.accept() })
+			n.set(func() { n.hide = true })
+			time.Sleep(time.Duration(part) * rigBeat / 10)
+			start := time.Now()
+			_, err := r.post(t.Context(), "box", "")
+			if took := time.Since(start); word(err) != core.NodeGone || took < 2*rigBeat || took > 5*rigBeat {
+				t.Errorf("%d tenths of a beat later: %v after %v", part, err, took)
+			}
+		})
+	}
+}
+
 // TestEdgeBeats: the edge tells each node its jobs every heartbeat.
 func TestEdgeBeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -179,6 +179,10 @@ func (j *nodeJob) run() {
 	j.s.end(j, told, call)
 }
 
+// acceptWithin is how long a job that has its slot leaves it to its headers to say that
+// it is here.
+const acceptWithin = 20 * time.Millisecond
+
 // serve waits for a slot, asks the server and sends what it answers. It gives the
 // word of the end, "" where the body came to its own.
 func (j *nodeJob) serve() (word string, trailer http.Header) {
@@ -191,14 +195,14 @@ func (j *nodeJob) serve() (word string, trailer http.Header) {
 		j.m.line.leave(j.ticket, now, served)
 	}
 	defer leave()
-	var place []byte
-	if j.ticket.ready != nil {
-		place = []byte{acceptedWaits}
-	}
-	if err := j.out.frame(kindAccepted, place); err != nil {
-		return endCut, nil
-	}
-	if j.ticket.ready != nil {
+	if j.ticket.ready == nil {
+		// The server is asked first, and headers say as much.
+		accepted := time.AfterFunc(acceptWithin, j.out.accept)
+		defer accepted.Stop()
+	} else {
+		if err := j.out.frame(kindAccepted, []byte{acceptedWaits}); err != nil {
+			return endCut, nil
+		}
 		select {
 		case <-j.ticket.ready:
 		case <-j.ctx.Done():

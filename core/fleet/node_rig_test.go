@@ -304,6 +304,7 @@ type playedStream struct {
 	more      sync.Cond
 	frames    []frame // numbered ones, but for running
 	ran       bool    // running came
+	implied   bool    // accepted is the one that what came first means
 	credit    credit  // given back for the request's body
 	forgotten bool    // e.mu: the beats do not name it
 }
@@ -316,7 +317,13 @@ func (s *playedStream) take(f frame) {
 		s.credit.frames += c.frames
 		s.credit.bytes += c.bytes
 	} else {
+		if len(s.frames) == 0 && f.kind != kindAccepted && f.kind != kindRefused {
+			s.frames, s.implied = append(s.frames, frame{kind: kindAccepted}), true
+		}
 		want := uint32(len(s.frames) + 1)
+		if s.implied {
+			want--
+		}
 		if s.ran {
 			want++
 		}

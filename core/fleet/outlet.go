@@ -67,6 +67,16 @@ func (o *outlet) frame(k kind, payload []byte) error {
 	return o.put(msg, k, o.clock())
 }
 
+// accept tells the edge that the job is here and has its slot, where nothing that was
+// sent has told it.
+func (o *outlet) accept() {
+	o.send.Lock()
+	defer o.send.Unlock()
+	if o.seq == 0 {
+		_ = o.put(make([]byte, headerBytes), kindAccepted, o.clock()) // where it is lost, so is what follows
+	}
+}
+
 // data sends what was read at a time: msg has room for a header in front, which is
 // overwritten. It tells how many bytes wait for credit; ErrClosed and the like of
 // Publish end the stream.

@@ -148,10 +148,10 @@ func (s *Store) await(ctx context.Context, is func() (bool, error)) error {
 // which each is once its calls have receipts.
 func (s *Store) purgeIntents(ctx context.Context) error {
 	s.mu.Lock()
-	next, err := newGeneration(s.dir, s.current.number+1)
+	next, err := s.newGeneration(s.current.number + 1)
 	if err == nil {
 		if s.current.open == 0 {
-			s.current.retire()
+			s.retire(s.current)
 		}
 		s.current = next
 	}

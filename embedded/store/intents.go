@@ -19,7 +19,11 @@ const (
 	// refused.
 	queueLimit = 4096
 	// intentsFile is the size at which a new file of intents is begun.
-	intentsFile = 4 << 20
+	intentsFile = 1 << 20
+	// spareName is of a file of intents that is done with and emptied: the next one. Its
+	// pages are there, and each page that is touched for the first time costs more
+	// than the twelve intents that fit it.
+	spareName = "intents.spare"
 )
 
 // generation is one file of intents. Store.mu guards open and size. Where the
@@ -28,6 +32,7 @@ const (
 // what a killed process has written there is kept all the same.
 type generation struct {
 	number int
+	path   string
 	file   *os.File
 	memory []byte // of the whole file; nil: it is appended to
 	size   int64  // of the intents in it
@@ -48,20 +53,42 @@ func intentsName(dir string, number int) string {
 	return filepath.Join(dir, "intents-"+strconv.Itoa(number)+".log")
 }
 
-func newGeneration(dir string, number int) (*generation, error) {
-	f, err := os.OpenFile(intentsName(dir, number), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+// newGeneration begins a file of intents. Store.mu is held.
+func (s *Store) newGeneration(number int) (*generation, error) {
+	path := intentsName(s.dir, number)
+	if g := s.spare; g != nil {
+		s.spare = nil
+		if os.Rename(g.path, path) == nil {
+			g.path, g.number, g.size = path, number, 0
+			return g, nil
+		}
+		g.end()
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &generation{number: number, file: f, memory: mapped(f, intentsFile)}, nil
+	return &generation{number: number, path: path, file: f, memory: mapped(f, intentsFile)}, nil
 }
 
-// retire ends the file, and removes it where every intent in it has its receipt.
-func (g *generation) retire() {
+// retire is done with a file: it becomes the spare one, or ends. Store.mu is held.
+func (s *Store) retire(g *generation) {
+	if spare := filepath.Join(s.dir, spareName); s.spare == nil && !s.closed && g.memory != nil && g.open == 0 {
+		clear(g.memory[:g.size])
+		if os.Rename(g.path, spare) == nil {
+			g.path, s.spare = spare, g
+			return
+		}
+	}
+	g.end()
+}
+
+// end closes the file, and removes it where every intent in it has its receipt.
+func (g *generation) end() {
 	unmap(g.memory)
 	_ = g.file.Close()
 	if g.open == 0 {
-		_ = os.Remove(g.file.Name()) // what stays is read, and found settled, at the next start
+		_ = os.Remove(g.path) // what stays is read, and found settled, at the next start
 	}
 }
 
@@ -121,9 +148,9 @@ func (s *Store) reserve(id core.CallID, size int) (*generation, int64, error) {
 	}
 	if s.current.size+int64(size) > intentsFile {
 		// A file that cannot be made now is tried again at the next call.
-		if next, err := newGeneration(s.dir, s.current.number+1); err == nil {
+		if next, err := s.newGeneration(s.current.number + 1); err == nil {
 			if s.current.open == 0 {
-				s.current.retire()
+				s.retire(s.current)
 			}
 			s.current = next
 		}
@@ -142,7 +169,7 @@ func (s *Store) reserve(id core.CallID, size int) (*generation, int64, error) {
 }
 
 // settled notes that a call's receipt is durable. A file that holds no other open
-// intent is returned, for removal without the lock. Store.mu is held.
+// intent is returned. Store.mu is held.
 func (s *Store) settled(id core.CallID) *generation {
 	g := s.open[id]
 	if g == nil {
@@ -174,11 +201,14 @@ func (s *Store) repair() error {
 		n, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), "intents-"), ".log"))
 		last = max(last, n)
 	}
-	if s.current, err = newGeneration(s.dir, last+1); err != nil {
+	if s.current, err = s.newGeneration(last + 1); err != nil {
 		return asError(err, "%s cannot be written", s.dir)
 	}
 	for _, name := range files {
 		err = errors.Join(err, os.Remove(name))
+	}
+	if e := os.Remove(filepath.Join(s.dir, spareName)); !errors.Is(e, os.ErrNotExist) {
+		err = errors.Join(err, e)
 	}
 	return asError(err, "%s cannot be written", s.dir)
 }

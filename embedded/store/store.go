@@ -14,6 +14,7 @@
 //
 //	version        "headway store 1"
 //	lock           held with flock by the one process that uses the folder
+//	intents.spare  an empty one of the next
 //	intents-N.log  what was dispatched: one JSON object a line, on each side a line end
 //	ballast        disk space that is given up when the disk is full
 //	db/            Badger's own files; db.away/ while the disk is full
@@ -130,6 +131,7 @@ type Store struct {
 	queued  int // handed over and not yet durable; the queue is a part of them
 	open    map[core.CallID]*generation
 	current *generation
+	spare   *generation // nil: none
 
 	// pending and batch belong to the writer (or to Close after it).
 	pending []waiting
@@ -278,7 +280,10 @@ func (s *Store) Close() error {
 		return err
 	}
 	s.mu.Lock()
-	s.current.retire()
+	s.retire(s.current)
+	if s.spare != nil {
+		s.spare.end()
+	}
 	s.mu.Unlock()
 	if e := errors.Join(closeBadger(s.db), s.lock.Close()); err == nil {
 		err = asError(e, "%s cannot be closed", s.dir)

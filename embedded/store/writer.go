@@ -188,18 +188,14 @@ func (s *Store) committed() {
 	}
 	b := s.batch
 	s.batch = nil
-	var over []*generation
 	s.mu.Lock()
 	s.queued -= len(b.items)
 	for _, w := range b.items {
 		if g := s.settled(w.r.ID); g != nil {
-			over = append(over, g)
+			s.retire(g)
 		}
 	}
 	s.mu.Unlock()
-	for _, g := range over {
-		g.retire()
-	}
 	for _, w := range b.items {
 		if w.done != nil {
 			w.done()
