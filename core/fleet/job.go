@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -364,6 +365,7 @@ func (j *nodeJob) copy(body io.Reader) error {
 			if waiting, err = j.out.data(msg[:headerBytes+n], at); err != nil {
 				return err
 			}
+			runtime.Gosched() // what was published goes out before it is looked at here
 			j.meter.read(msg[headerBytes:headerBytes+n], at)
 		}
 		if rerr != nil {
