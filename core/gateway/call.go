@@ -70,6 +70,7 @@ func (g *Gateway) call(w http.ResponseWriter, r *http.Request, a core.Adapter, f
 		head: core.RequestHead{Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header}}
 	g.open.Add(1)
 	defer g.open.Add(-1)
+	defer func() { c.choice.Release() }() // the last that looks at it is the receipt
 	defer func() {
 		c.lastResort(recover())
 		if c.torn && forced == nil {

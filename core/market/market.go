@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"headway/core"
@@ -72,6 +73,22 @@ type Choice struct {
 	strategy  string
 	maxOutput core.Opt[int64]               // that was asked for
 	scores    map[*core.Candidate]core.Rank // a script's, where one ranked
+	cands     *[]core.Candidate             // what Release gives back
+}
+
+// candidates are the memory of decisions that are over: eight KB for fifty offers, a
+// fifth of the time that ranking them takes.
+var candidates = sync.Pool{New: func() any { return new([]core.Candidate) }}
+
+// Release gives back the memory of a choice, once nobody looks at its picks any more. One
+// that is not released is collected as anything is.
+func (c *Choice) Release() {
+	if c == nil || c.cands == nil {
+		return
+	}
+	clear(*c.cands)
+	candidates.Put(c.cands)
+	c.cands, c.Picks, c.scores = nil, nil, nil
 }
 
 // Decide ranks the offers of a job's model; where that is the Auto Router's name,
@@ -100,7 +117,9 @@ func Decide(q Query) (*Choice, error) {
 	if reading == nil {
 		reading = estimate.Plain(q.Job)
 	}
-	cands := make([]core.Candidate, 0, len(entries))
+	choice.cands = candidates.Get().(*[]core.Candidate)
+	*choice.cands = slices.Grow((*choice.cands)[:0], len(entries))
+	cands := *choice.cands
 	var room [stackOffers]*Entry
 	of := room[:0] // the entry of each candidate
 	for _, e := range entries {
@@ -129,6 +148,7 @@ func Decide(q Query) (*Choice, error) {
 		measured(&cands[kept], of[kept], q.Board, q.Now)
 		kept++
 	}
+	*choice.cands = cands // all that were touched
 	cands = cands[:kept]
 
 	choice.Auction = newAuction(timeValue(&q), cands)

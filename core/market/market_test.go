@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -331,9 +332,42 @@ func TestDecideFollowsNoOrderOfTheConfiguration(t *testing.T) {
 
 func TestDecideAsksForLittleMemory(t *testing.T) {
 	q := many(t, 50)
-	if n := testing.AllocsPerRun(100, func() { _, _ = market.Decide(q) }); n > 4 {
-		t.Errorf("%v allocations, want the reading, the choice, its candidates and its picks", n)
+	n := testing.AllocsPerRun(100, func() {
+		c, _ := market.Decide(q)
+		c.Release()
+	})
+	if n > 3 {
+		t.Errorf("%v allocations, want the reading, the choice and its picks", n)
 	}
+}
+
+// TestRelease: what a decision's memory was used for before shows in none after it.
+func TestRelease(t *testing.T) {
+	q := many(t, 50)
+	bare := q
+	bare.Board = board{} // nothing is measured
+	of := func(q market.Query) *core.Decision {
+		t.Helper()
+		c, err := market.Decide(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Release()
+		return c.Decision()
+	}
+	known, unknown := of(q), of(bare)
+	for range 20 {
+		if got := of(bare); !reflect.DeepEqual(got, unknown) {
+			t.Fatalf("%+v\nwant\n%+v", got, unknown)
+		}
+		if got := of(q); !reflect.DeepEqual(got, known) {
+			t.Fatalf("%+v\nwant\n%+v", got, known)
+		}
+	}
+	(*market.Choice)(nil).Release()
+	c, _ := market.Decide(q)
+	c.Release()
+	c.Release()
 }
 
 // many is a question for a model with n measured offers.
@@ -365,9 +399,11 @@ func benchmarkDecide(b *testing.B, n int) {
 	q := many(b, n)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := market.Decide(q); err != nil {
+		c, err := market.Decide(q)
+		if err != nil {
 			b.Fatal(err)
 		}
+		c.Release()
 	}
 }
 
