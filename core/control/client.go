@@ -103,6 +103,21 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	return resp, nil
 }
 
+// open makes one call as send does, for an answer that is read as it comes: one that is
+// no answer but an error is the error.
+func (c *Client) open(ctx context.Context, method, path string, query url.Values, in any) (*http.Response, error) {
+	resp, err := c.send(ctx, method, path, query, in)
+	if err != nil || resp.StatusCode/100 == 2 {
+		return resp, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, longestBody))
+	if err != nil {
+		return nil, c.failed(err)
+	}
+	return nil, c.refused(resp.StatusCode, answer)
+}
+
 // do makes one call as send does; out takes the answer's JSON.
 func (c *Client) do(ctx context.Context, method, path string, query url.Values, in, out any) error {
 	resp, err := c.send(ctx, method, path, query, in)

@@ -189,18 +189,11 @@ func ReadDays(r io.Reader) (*StoredDays, error) {
 
 // Days gets the stored day sketches and medians.
 func (c *Client) Days(ctx context.Context) (*StoredDays, error) {
-	resp, err := c.send(ctx, http.MethodGet, "measures/days", nil, nil)
+	resp, err := c.open(ctx, http.MethodGet, "measures/days", nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		answer, err := io.ReadAll(io.LimitReader(resp.Body, longestBody))
-		if err != nil {
-			return nil, c.failed(err)
-		}
-		return nil, c.refused(resp.StatusCode, answer)
-	}
 	return ReadDays(resp.Body)
 }
 

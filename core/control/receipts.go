@@ -280,18 +280,11 @@ func (c *Client) ExportReceipts(ctx context.Context, query url.Values, w io.Writ
 
 // copy writes an answer that is no JSON value to w.
 func (c *Client) copy(ctx context.Context, path string, query url.Values, w io.Writer) error {
-	resp, err := c.send(ctx, http.MethodGet, path, query, nil)
+	resp, err := c.open(ctx, http.MethodGet, path, query, nil)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		answer, err := io.ReadAll(io.LimitReader(resp.Body, longestBody))
-		if err != nil {
-			return c.failed(err)
-		}
-		return c.refused(resp.StatusCode, answer)
-	}
 	out := &wrote{w: w}
 	if _, err := io.Copy(out, resp.Body); err != nil {
 		return cmp.Or(out.failed, c.failed(err))

@@ -358,18 +358,11 @@ func (c *Client) EraseReceipts(ctx context.Context, e Erasure) (Erased, error) {
 
 // PurgeReceipts drops what was erased from all files of the data folder.
 func (c *Client) PurgeReceipts(ctx context.Context, doing func(string)) error {
-	resp, err := c.send(ctx, http.MethodPost, "receipts/purge", nil, nil)
+	resp, err := c.open(ctx, http.MethodPost, "receipts/purge", nil, nil)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		answer, err := io.ReadAll(io.LimitReader(resp.Body, longestBody))
-		if err != nil {
-			return c.failed(err)
-		}
-		return c.refused(resp.StatusCode, answer)
-	}
 	dec := json.NewDecoder(resp.Body)
 	for {
 		var p purging

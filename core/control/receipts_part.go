@@ -196,18 +196,11 @@ func (d *Desk) treeOfReceipts(r *http.Request) (any, error) {
 // ReceiptTree gives the files of one log in the layout of tlog-tiles away, the
 // checkpoint last; query is that of GET receipts/tree.
 func (c *Client) ReceiptTree(ctx context.Context, query url.Values, file func(path string, text io.Reader) error) error {
-	resp, err := c.send(ctx, http.MethodGet, "receipts/tree", query, nil)
+	resp, err := c.open(ctx, http.MethodGet, "receipts/tree", query, nil)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		answer, err := io.ReadAll(io.LimitReader(resp.Body, longestBody))
-		if err != nil {
-			return c.failed(err)
-		}
-		return c.refused(resp.StatusCode, answer)
-	}
 	in := &wasRead{r: resp.Body}
 	files := tar.NewReader(in)
 	for whole := false; ; {

@@ -582,8 +582,9 @@ func (n *Node) report(room int) (r core.NodeReport, models int) {
 	for i, m := range n.servers {
 		counts[i] = m.count()
 	}
+	most := shares(counts, mostModels)
 	for i, m := range n.servers {
-		if u, ok := m.report(shares(counts, mostModels)[i], room/len(n.servers)); ok {
+		if u, ok := m.report(most[i], room/len(n.servers)); ok {
 			r.Upstreams = append(r.Upstreams, u)
 			models += len(u.Models)
 		}

@@ -79,7 +79,7 @@ func (g *Gateway) call(w http.ResponseWriter, r *http.Request, a core.Adapter, f
 	}()
 	if err := c.run(); err != nil {
 		c.reply(err)
-		if !c.opened && !c.unkept { // a refused call leaves a log line and a counter, no receipt
+		if !c.dispatched() { // a refused call leaves a log line and a counter, no receipt
 			g.noteRefused(c.id, c.key, err)
 		}
 	}
@@ -276,7 +276,7 @@ func hungUp(err error) bool {
 
 // intend writes down, once, that the call is about to be dispatched.
 func (c *call) intend(p *market.Pick) error {
-	if c.opened || c.unkept {
+	if c.dispatched() {
 		return nil
 	}
 	optional := c.setup.Settings.Receipts == core.ReceiptsOptional
@@ -298,6 +298,9 @@ func (c *call) intend(p *market.Pick) error {
 	c.opened = err == nil
 	return err
 }
+
+// dispatched tells whether the call went out, or was about to.
+func (c *call) dispatched() bool { return c.opened || c.unkept }
 
 // expect notes what the call is likely to need, for the case that nobody is left to
 // say what it did. Counting tokens costs nothing.

@@ -19,11 +19,11 @@ func (c *call) finish(panicked any, err *error) {
 	if panicked != nil {
 		*err = c.logPanic(panicked)
 		c.torn = c.sent && !c.complete
-		if (c.opened || c.unkept) && len(c.tries) == 0 {
+		if c.dispatched() && len(c.tries) == 0 {
 			c.tries = append(c.tries, &try{Attempt: core.Attempt{Outcome: core.Failed, Error: "internal"}, pick: &c.choice.Picks[0]})
 		}
 	}
-	if !c.opened && !c.unkept || c.told {
+	if !c.dispatched() || c.told {
 		return
 	}
 	defer c.keep(nil) // also where the reply panics

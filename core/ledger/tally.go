@@ -84,18 +84,6 @@ func (m *Mean) add(v core.Opt[float64]) {
 	}
 }
 
-func (m *Mean) join(o Mean) {
-	m.N += o.N
-	m.Sum += o.Sum
-}
-
-func (s *Speeds) join(o *Speeds) {
-	s.FirstToken.join(o.FirstToken)
-	s.Prefill.join(o.Prefill)
-	s.Decode.join(o.Decode)
-	s.Queued.join(o.Queued)
-}
-
 // Add counts a receipt. What is more than an amount can say stays at the most.
 func (s *Sum) Add(r *core.Receipt) {
 	s.Calls++
@@ -126,22 +114,20 @@ func (s *Sum) Join(o *Sum) {
 	s.Estimated += o.Estimated
 	joinUsage(&s.Usage, &o.Usage)
 	s.Charge = capped(s.Charge, o.Charge)
-	s.Speed.join(&o.Speed)
-	s.NodeSpeed.join(&o.NodeSpeed)
+	more := o.means()
+	for i, m := range s.means() {
+		m.N += more[i].N
+		m.Sum += more[i].Sum
+	}
 }
 
 func joinUsage(to, from *core.Usage) {
-	join := func(to *core.Opt[int64], v core.Opt[int64]) {
-		if v.OK {
-			*to = core.Some(to.V + v.V)
+	more := usages(from)
+	for i, n := range usages(to) {
+		if v := more[i]; v.OK {
+			*n = core.Some(n.V + v.V)
 		}
 	}
-	join(&to.UncachedInput, from.UncachedInput)
-	join(&to.CacheRead, from.CacheRead)
-	join(&to.CacheWrite, from.CacheWrite)
-	join(&to.CacheWrite1h, from.CacheWrite1h)
-	join(&to.Output, from.Output)
-	join(&to.Reasoning, from.Reasoning)
 }
 
 // Tally keeps the sums of each day's receipts by key, model, provider and node, so

@@ -115,26 +115,16 @@ func (s *Sum) less(part *Sum) {
 	s.Settled -= part.Settled
 	s.Estimated -= part.Estimated
 	s.Charge -= part.Charge
-	less := func(of *core.Opt[int64], v core.Opt[int64]) {
-		if v.OK {
-			of.V -= v.V
+	some := usages(&part.Usage)
+	for i, n := range usages(&s.Usage) {
+		if v := some[i]; v.OK {
+			n.V -= v.V
 		}
 	}
-	less(&s.Usage.UncachedInput, part.Usage.UncachedInput)
-	less(&s.Usage.CacheRead, part.Usage.CacheRead)
-	less(&s.Usage.CacheWrite, part.Usage.CacheWrite)
-	less(&s.Usage.CacheWrite1h, part.Usage.CacheWrite1h)
-	less(&s.Usage.Output, part.Usage.Output)
-	less(&s.Usage.Reasoning, part.Usage.Reasoning)
-	s.Speed.less(&part.Speed)
-	s.NodeSpeed.less(&part.NodeSpeed)
-}
-
-func (s *Speeds) less(part *Speeds) {
-	s.FirstToken.less(&part.FirstToken)
-	s.Prefill.less(&part.Prefill)
-	s.Decode.less(&part.Decode)
-	s.Queued.less(&part.Queued)
+	means := part.means()
+	for i, m := range s.means() {
+		m.less(means[i])
+	}
 }
 
 func (m *Mean) less(part *Mean) {

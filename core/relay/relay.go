@@ -145,11 +145,8 @@ func (p *Pump) Run(ctx context.Context) (end End) {
 			end.Err = err
 			return end
 		}
-		if err := p.finale(); err != nil {
-			return p.clientEnd(err)
-		}
 	}
-	if p.Tail != nil {
+	if len(p.waiting) > 0 || p.Tail != nil {
 		if err := p.tail(); err != nil {
 			return p.clientEnd(err)
 		}
@@ -157,19 +154,7 @@ func (p *Pump) Run(ctx context.Context) (end End) {
 	return end
 }
 
-// finale sends what waited for Settle.
-func (p *Pump) finale() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.now = p.Clock().Sub(p.alive.since)
-	if len(p.waiting) > 0 {
-		p.write(p.waiting)
-		p.flush()
-	}
-	return p.broken
-}
-
-// tail sends what comes behind the last frame.
+// tail sends the end: what waited for Settle, and what comes behind the last frame.
 func (p *Pump) tail() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,8 +162,13 @@ func (p *Pump) tail() error {
 	if !p.released {
 		p.release()
 	}
-	p.write(p.Tail(nil))
-	p.ending()
+	if len(p.waiting) > 0 {
+		p.write(p.waiting)
+	}
+	if p.Tail != nil {
+		p.write(p.Tail(nil))
+		p.ending()
+	}
 	p.flush()
 	return p.broken
 }

@@ -215,6 +215,19 @@ func TestDropReceipts(t *testing.T) {
 	}
 }
 
+// budgetOf bounds how many commits of a store succeed, at first by nothing.
+func budgetOf(s *store.Store) *atomic.Int64 {
+	budget := new(atomic.Int64)
+	budget.Store(1 << 40)
+	s.WrapCommit(func(commit func() error) error {
+		if budget.Add(-1) < 0 {
+			return errors.New("broken")
+		}
+		return commit()
+	})
+	return budget
+}
+
 // A drop that fails in its middle, or whose process is stopped, is gone on with; what
 // is half dropped is no damage.
 func TestDropIsGoneOnWith(t *testing.T) {
@@ -223,15 +236,7 @@ func TestDropIsGoneOnWith(t *testing.T) {
 	o.Clock = h.now
 	dir := t.TempDir()
 	s := mustOpen(t, dir, o)
-	broken := errors.New("broken")
-	var budget atomic.Int64
-	budget.Store(1 << 40)
-	s.WrapCommit(func(commit func() error) error {
-		if budget.Add(-1) < 0 {
-			return broken
-		}
-		return commit()
-	})
+	budget := budgetOf(s)
 	run(t, s)
 	const each = 1600
 	fillMonths(t, s, each, 4, 5)
@@ -340,15 +345,7 @@ func TestDropMeasurements(t *testing.T) {
 	o.Clock = h.now
 	dir := t.TempDir()
 	s := mustOpen(t, dir, o)
-	broken := errors.New("broken")
-	var budget atomic.Int64
-	budget.Store(1 << 40)
-	s.WrapCommit(func(commit func() error) error {
-		if budget.Add(-1) < 0 {
-			return broken
-		}
-		return commit()
-	})
+	budget := budgetOf(s)
 	run(t, s)
 	const each = 300
 	fillMonths(t, s, each, 3, 4, 5)
