@@ -202,7 +202,7 @@ func (j *nodeJob) serve() (word string, trailer http.Header) {
 		defer accepted.Stop()
 	} else {
 		if err := j.out.frame(kindAccepted, []byte{acceptedWaits}); err != nil {
-			return endCut, nil
+			return j.broken(err), nil
 		}
 		select {
 		case <-j.ticket.ready:
@@ -210,7 +210,7 @@ func (j *nodeJob) serve() (word string, trailer http.Header) {
 			return j.broken(j.ctx.Err()), nil
 		}
 		if err := j.out.frame(kindRunning, nil); err != nil {
-			return endCut, nil
+			return j.broken(err), nil
 		}
 	}
 	resp, err := j.ask()
@@ -230,9 +230,6 @@ func (j *nodeJob) serve() (word string, trailer http.Header) {
 	j.meter.end(clock(), err == io.EOF)
 	if err != io.EOF {
 		word = j.broken(err)
-		if _, lost := j.out.waiting(); lost != nil {
-			j.drop(errEnded)
-		}
 	}
 	_ = resp.Body.Close()
 	leave() // the server is done with the call, whatever still waits for credit
@@ -247,8 +244,8 @@ func (j *nodeJob) serve() (word string, trailer http.Header) {
 
 // broken is the word for what went wrong.
 func (j *nodeJob) broken(err error) string {
-	if err == errSlow {
-		j.drop(errSlow)
+	if err == errSlow || err == errSession {
+		j.drop(err)
 	}
 	switch cause := context.Cause(j.ctx); {
 	case cause == errSlow:

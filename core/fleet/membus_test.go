@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -330,6 +331,7 @@ type memLink struct {
 	node core.NodeID
 	done chan struct{}
 	once sync.Once
+	lost atomic.Bool
 }
 
 // gone tells whether the session has ended; the edge's side, nil, never has.
@@ -352,6 +354,9 @@ func (l *memLink) ended() <-chan struct{} {
 	return l.done
 }
 
+// Lose is what a publisher finds of a lost connection before Cut tells the session.
+func (l *memLink) Lose() { l.lost.Store(true) }
+
 // Cut ends the session as a lost connection does.
 func (l *memLink) Cut() { l.once.Do(func() { close(l.done) }) }
 
@@ -362,6 +367,9 @@ func (l *memLink) MaxPayload() int       { return l.bus.max }
 func (l *memLink) Publish(subject string, data []byte) error {
 	if !strings.HasPrefix(subject, "hw.v1.n."+string(l.node)+".") {
 		return errMemPermission
+	}
+	if l.lost.Load() {
+		return errMemClosed
 	}
 	_, err := l.bus.send(l, subject, "", data)
 	return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"headway/core"
@@ -179,6 +180,39 @@ func TestNodeSessionCut(t *testing.T) {
 			t.Errorf("busy %d, waiting %d", busy, waiting)
 		}
 		r.chat().headers()
+	})
+}
+
+// A job that finds the connection lost before the session does has lost it, whatever
+// it was about to send: its call is no failure of the server's.
+func TestNodeJobFindsTheLoss(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		u, parts := still(endless)
+		r := newNodeRig(t, rigOf{parts: func(p *NodeParts) {
+			parts(p)
+			trip := p.Transport
+			p.Transport = tripFunc(func(req *http.Request) (*http.Response, error) {
+				if req.Method == http.MethodPost {
+					<-answer
+				}
+				return trip.RoundTrip(req)
+			})
+		}}, u)
+		r.ready(1)
+		all := []*playedStream{r.chat(), r.chat(), r.chat()} // the last waits for a slot
+		for _, s := range all {
+			s.kindAt(0, kindAccepted)
+		}
+		r.links[0].Lose()
+		close(answer)
+		synctest.Wait()
+		r.cutAll()
+		for _, s := range all {
+			if c := r.handedOver(string(s.call) + ".1"); c.Outcome != core.Lost {
+				t.Errorf("%v", c.Outcome)
+			}
+		}
 	})
 }
 

@@ -36,7 +36,7 @@ type outlet struct {
 	sent   time.Time // the upstream send, zero before it
 	joined []byte    // room for a header, then what waits for credit, from head on
 	head   int
-	err    error // of Publish: the stream has a hole
+	err    error // errSession: a frame could not be published, so the stream has a hole
 
 	mu      sync.Mutex // guards what follows
 	frames  int64
@@ -78,8 +78,7 @@ func (o *outlet) accept() {
 }
 
 // data sends what was read at a time: msg has room for a header in front, which is
-// overwritten. It tells how many bytes wait for credit; ErrClosed and the like of
-// Publish end the stream.
+// overwritten. It tells how many bytes wait for credit; errSession ends the stream.
 func (o *outlet) data(msg []byte, at time.Time) (waiting int, err error) {
 	o.send.Lock()
 	defer o.send.Unlock()
@@ -115,7 +114,9 @@ func (o *outlet) put(msg []byte, k kind, at time.Time) error {
 		f.micros = uint64(max(at.Sub(o.sent).Microseconds(), 0))
 	}
 	f.append(msg[:0])
-	o.err = o.publish(msg)
+	if o.publish(msg) != nil { // it may be known here before the session knows
+		o.err = errSession
+	}
 	return o.err
 }
 

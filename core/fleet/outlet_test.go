@@ -145,10 +145,10 @@ func TestOutletWait(t *testing.T) {
 	r.err = io.ErrClosedPipe
 	r.credit(credit{1, 10})
 	(<-r.late).flush()
-	if _, err := r.wait(t.Context(), 0); err != io.ErrClosedPipe {
+	if _, err := r.wait(t.Context(), 0); err != errSession {
 		t.Errorf("ended by %v", err)
 	}
-	if _, err := r.data(msgOf(1), time.Now()); err != io.ErrClosedPipe {
+	if _, err := r.data(msgOf(1), time.Now()); err != errSession {
 		t.Errorf("sent on with %v", err)
 	}
 }
