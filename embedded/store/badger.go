@@ -22,7 +22,7 @@ const (
 	blockSize = 16 << 10
 	// levelZero is how many new tables are compacted at once. Fewer cost more:
 	// each time a part of the older ones is rewritten.
-	levelZero = 5
+	levelZero = 12
 )
 
 // settings are those of FOUNDATIONS B2, apart from the value log: it stays
