@@ -36,8 +36,9 @@ var asked = []string{
 	"/api/chat", "/api/generate", "/api/embed",
 }
 
-// hops are headers that are of one connection, or that say what this end says itself.
-var hops = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
+// hops are headers that are of one connection, beside Connection and what it names, or
+// that say what this end says itself.
+var hops = []string{"Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
 	"Transfer-Encoding", "Upgrade"}
 
 // withheld are headers of a request that the node does not pass on: credentials,
@@ -120,23 +121,23 @@ func (j *nodeJob) check() error {
 func passable(h http.Header, without []string) (http.Header, bool) {
 	out := make(http.Header, len(h))
 	size := 0
+	var more []string // that are of one connection
 	for name, values := range h {
 		name = textproto.CanonicalMIMEHeaderKey(name)
 		for _, v := range values {
 			size += len(name) + len(v)
-			out.Add(name, v)
+		}
+		switch {
+		case name == "Connection":
+			more = append(more, values...)
+		case !slices.Contains(hops, name) && !slices.Contains(without, name):
+			out[name] = append(out[name], values...)
 		}
 	}
-	for _, named := range out["Connection"] {
+	for _, named := range more {
 		for name := range strings.SplitSeq(named, ",") {
 			out.Del(strings.TrimSpace(name))
 		}
-	}
-	for _, name := range hops {
-		out.Del(name)
-	}
-	for _, name := range without {
-		out.Del(name)
 	}
 	return out, size <= mostHeader
 }

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -118,48 +117,6 @@ func (c credit) append(dst []byte) []byte {
 // parseCredit reads the payload of a credit frame that parseFrame took.
 func parseCredit(b []byte) credit {
 	return credit{binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])}
-}
-
-// start is the JSON of a start frame.
-type start struct {
-	Call          core.CallID    `json:"call"`
-	Attempt       int            `json:"attempt"`
-	Upstream      string         `json:"upstream,omitempty"`
-	Method        string         `json:"method"`
-	Path          string         `json:"path"`
-	Query         string         `json:"query,omitempty"`
-	Header        http.Header    `json:"header,omitempty"`
-	ContentLength int64          `json:"content_length"`
-	AdmissionMS   float64        `json:"admission_ms"`
-	Model         core.Model     `json:"model"`
-	Operation     core.Operation `json:"operation"`
-	Streamed      bool           `json:"streamed,omitempty"`
-}
-
-// appendStart writes the payload of a start frame.
-func appendStart(dst []byte, s *start, body []byte) ([]byte, error) {
-	head, err := json.Marshal(s)
-	if err != nil {
-		return dst, err
-	}
-	dst = binary.BigEndian.AppendUint32(dst, uint32(len(head)))
-	dst = append(dst, head...)
-	return append(dst, body...), nil
-}
-
-// parseStart reads it; the body is a part of payload.
-func parseStart(payload []byte) (s start, body []byte, err error) {
-	if len(payload) < 4 {
-		return s, nil, errFrame
-	}
-	n := int64(binary.BigEndian.Uint32(payload))
-	if n > int64(len(payload)-4) {
-		return s, nil, errFrame
-	}
-	if err := json.Unmarshal(payload[4:4+n], &s); err != nil {
-		return s, nil, errFrame
-	}
-	return s, payload[4+n:], nil
 }
 
 // Words of a refused frame.
