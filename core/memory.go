@@ -84,6 +84,9 @@ func (m *Memory) Unsettled() int {
 	return len(m.open)
 }
 
+// CatchUp does not wait: nothing is durable later than Append.
+func (m *Memory) CatchUp(context.Context) {}
+
 // Receipt reads one.
 func (m *Memory) Receipt(id CallID) (*Receipt, error) {
 	m.mu.Lock()

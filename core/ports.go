@@ -137,6 +137,9 @@ type Book interface {
 	// blocks and never fails: room was made by Open. done, where not nil, is
 	// called once the receipt is durable.
 	Append(r *Receipt, done func())
+	// CatchUp returns once what was handed over before is durable, so that who asks for
+	// a call right after it finds its receipt; at the latest when ctx ends.
+	CatchUp(ctx context.Context)
 	// Receipt reads one durable receipt. NotFound: there is none. Unavailable:
 	// there is one that cannot be read.
 	Receipt(CallID) (*Receipt, error)

@@ -188,6 +188,7 @@ const (
 	uploadTime  = 30 * time.Second // a body must have come within this
 	unread      = time.Second      // one that nobody reads, within this
 	writePiece  = 64 << 10         // what a client has limits.client_write for
+	catchUp     = time.Second      // the longest wait for the receipts of calls that have ended
 )
 
 // readUntil limits how long a request's body may still come.
@@ -216,6 +217,11 @@ func (d *Desk) answer(e endpoint) http.Handler {
 		if err := checkQuery(r, e.Query); err != nil {
 			d.fail(w, err)
 			return
+		}
+		if d.Book.Healthy() == nil {
+			ctx, stop := context.WithTimeout(r.Context(), catchUp)
+			d.Book.CatchUp(ctx)
+			stop()
 		}
 		v, err := e.do(d, r)
 		if err != nil {

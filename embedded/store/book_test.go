@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -72,6 +73,52 @@ func TestReceiptIsSeenOnlyWhenDurable(t *testing.T) {
 	}
 	close(release)
 	<-seen
+}
+
+// Who asks right after a call finds its receipt: CatchUp ends the writer's wait for
+// more of them. Where it cannot write, ctx ends CatchUp, and so does Close.
+func TestCatchUp(t *testing.T) {
+	s := mustOpen(t, t.TempDir(), options(t))
+	s.Group(time.Hour)
+	s.CatchUp(t.Context()) // nothing is there to wait for
+	var stuck atomic.Bool
+	free := make(chan struct{})
+	s.WrapCommit(func(commit func() error) error {
+		if stuck.Load() {
+			<-free
+		}
+		return commit()
+	})
+	run(t, s)
+	hand := func(i int) *core.Receipt {
+		r := receiptAt(i)
+		if err := s.Open(intent(r)); err != nil {
+			t.Fatal(whole(err))
+		}
+		s.Append(r, nil)
+		return r
+	}
+	for i := range 20 {
+		r := hand(i)
+		s.CatchUp(t.Context())
+		if _, err := s.Receipt(r.ID); err != nil {
+			t.Fatal(whole(err))
+		}
+	}
+	stuck.Store(true)
+	hand(20)
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer stop()
+	if s.CatchUp(ctx); ctx.Err() == nil {
+		t.Error("it did not wait")
+	}
+	gone := make(chan struct{})
+	go func() { s.CatchUp(context.Background()); close(gone) }()
+	closed := make(chan struct{})
+	go func() { mustClose(t, s); close(closed) }()
+	<-gone
+	close(free)
+	<-closed
 }
 
 func TestReceiptsInOrder(t *testing.T) {

@@ -128,7 +128,9 @@ type Store struct {
 	mu      sync.Mutex
 	closed  bool
 	queue   []waiting
-	queued  int // handed over and not yet durable; the queue is a part of them
+	queued  int           // handed over and not yet durable; the queue is a part of them
+	durable uint64        // of those that were handed over since Open
+	caught  chan struct{} // closed, and made anew, whenever some have become durable
 	open    map[core.CallID]*generation
 	current *generation
 	spare   *generation // nil: none
@@ -168,7 +170,7 @@ func open(dir string, o Options, verify int64) (*Store, error) {
 	s := &Store{
 		dir: dir, clock: o.Clock, log: o.Log, lock: lock, recorder: o.Recorder, group: gatherFor, notes: sync.Pool{New: func() any { return new(note) }},
 		encodeReceipt: encoderOf(reflect.TypeFor[core.Receipt]()), encodeIntent: encoderOf(reflect.TypeFor[core.Intent]()), packer: newPacker(),
-		wake: make(chan struct{}, 1), awaited: make(chan struct{}, 1), closing: make(chan struct{}), running: make(chan struct{}, 1), open: map[core.CallID]*generation{},
+		wake: make(chan struct{}, 1), awaited: make(chan struct{}, 1), caught: make(chan struct{}), closing: make(chan struct{}), running: make(chan struct{}, 1), open: map[core.CallID]*generation{},
 	}
 	s.commit = s.apply
 	s.room.path, s.room.away = filepath.Join(dir, "db"), filepath.Join(dir, "db.away")

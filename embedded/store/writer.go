@@ -34,9 +34,35 @@ func (s *Store) Append(r *core.Receipt, done func()) {
 	default: // it has been woken already
 	}
 	if done != nil {
+		s.urge()
+	}
+}
+
+// urge has the writer gather no more.
+func (s *Store) urge() {
+	select {
+	case s.awaited <- struct{}{}:
+	default:
+	}
+}
+
+// CatchUp returns once the receipts that were handed over before are durable
+// (core.Book).
+func (s *Store) CatchUp(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for last := s.durable + uint64(s.queued); s.durable < last; {
+		caught := s.caught
+		s.mu.Unlock()
+		s.urge()
 		select {
-		case s.awaited <- struct{}{}:
-		default:
+		case <-caught:
+		case <-ctx.Done():
+		case <-s.closing:
+		}
+		s.mu.Lock()
+		if ctx.Err() != nil || s.closed {
+			return
 		}
 	}
 }
@@ -190,6 +216,9 @@ func (s *Store) committed() {
 	s.batch = nil
 	s.mu.Lock()
 	s.queued -= len(b.items)
+	s.durable += uint64(len(b.items))
+	close(s.caught)
+	s.caught = make(chan struct{})
 	for _, w := range b.items {
 		if g := s.settled(w.r.ID); g != nil {
 			s.retire(g)
