@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"headway/core/control":   {"headway/core/gateway", "headway/core/market", "headway/core/measure", "headway/core/ledger", "headway/core/estimate", "headway/core/seal"},
 	"headway/core/command":   {"*"},
 	"headway/adapters":       {},
-	"headway/conf":           {},
+	"headway/conf":           {"headway/core/seal"},
 	"headway/scripts":        {},
 	"headway/embedded/bus":   {},
 	"headway/embedded/store": {},

@@ -326,7 +326,7 @@ cors: ["*", "http://localhost:3000"]
 store: {log_file_bytes: 16777216}
 receipts: optional
 retention: {receipts_months: 3, measurements_months: 1, audit_months: 2}
-witness: {url: "https://w.example/x", key: w+1+k}
+witness: {url: "https://w.example/x", key: w.example/x+8fe2e6b8+BAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA}
 `), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -346,7 +346,7 @@ witness: {url: "https://w.example/x", key: w+1+k}
 			Receipts:  core.ReceiptsOptional,
 			Retention: core.Retention{Receipts: core.Some(3), Measurements: core.Some(1), Audit: core.Some(2)},
 		},
-		Witness: conf.Witness{URL: "https://w.example/x", Key: "w+1+k"},
+		Witness: conf.Witness{URL: "https://w.example/x", Key: "w.example/x+8fe2e6b8+BAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
 		NATS:    conf.NATS{Listen: ":1", Advertise: "box:2", Heartbeat: 300 * time.Millisecond, HeartbeatMisses: 4},
 		CORS:    []string{"*", "http://localhost:3000"}, LogLevel: slog.LevelDebug, LogFileBytes: 16 << 20,
 	}

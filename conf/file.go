@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"headway/core"
+	"headway/core/seal"
 )
 
 // fileRecord is the whole file. The names are those of SPEC §18 and §24.
@@ -79,7 +81,7 @@ func fileRecord() value[draft] {
 			key("url", "The prefix of a C2SP tlog-witness, without /add-checkpoint.",
 				witnessURL(), func(d *draft) *string { return &d.Witness.URL }),
 			key("key", "Its verifier key, NAME+ID+KEY.",
-				label[string]("the witness's verifier key"), func(d *draft) *string { return &d.Witness.Key }),
+				witnessKey(), func(d *draft) *string { return &d.Witness.Key }),
 		}, nil), self),
 	}, checkFile)
 }
@@ -99,6 +101,18 @@ func witnessURL() value[string] {
 			}
 			return fault{}
 		})
+}
+
+// witnessKey is a verifier key, which a start would refuse if it were none.
+func witnessKey() value[string] {
+	return word[string]("the witness's verifier key", object{"type": "string", "minLength": 1}, func(s string) fault {
+		_, err := seal.ParseWitnessKey(s)
+		var e *core.Error
+		if errors.As(err, &e) {
+			return fault{"is not the verifier key of a witness: " + strings.TrimPrefix(e.Msg, "this is not the verifier key of a witness: "), e.Hint}
+		}
+		return fault{}
+	})
 }
 
 func routingFields() []field[draft] {
@@ -281,8 +295,8 @@ func checkFile(b *binder, at place, d *draft) {
 	if probes := at.child("probes"); probes.node != at.node && !d.Settings.Probes.PerDay.OK {
 		b.note(probes, "give it usd_per_day, the most that they may cost", "makes no probes")
 	}
-	if (d.Witness.URL == "") != (d.Witness.Key == "") {
-		b.fail(at.child("witness"), "give it both, url and key", "has one of url and key without the other")
+	if w := at.child("witness"); (w.child("url").node == w.node) != (w.child("key").node == w.node) {
+		b.fail(w, "give it both, url and key", "has one of url and key without the other")
 	}
 	if r := d.Settings.Retention; r.Receipts.OK && r.Measurements.OK && r.Measurements.V > r.Receipts.V {
 		b.note(at.child("retention").child("measurements_months"), "", "is longer than receipts_months: measurements go with their receipts")

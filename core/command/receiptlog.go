@@ -2,7 +2,6 @@ package command
 
 import (
 	"crypto/rand"
-	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -45,10 +44,5 @@ func OpenWitness(f *conf.File, sealer *seal.Sealer, log *slog.Logger) (*seal.Wit
 	if f.Witness.URL == "" {
 		return nil, nil
 	}
-	w, err := seal.NewWitness(seal.WitnessParts{Sealer: sealer, URL: f.Witness.URL, Key: f.Witness.Key, Log: log})
-	var e *core.Error
-	if errors.As(err, &e) && e.Param == "witness" {
-		return nil, &core.Error{Kind: core.Invalid, Msg: "witness.key: " + e.Msg, Hint: e.Hint}
-	}
-	return w, err
+	return seal.NewWitness(seal.WitnessParts{Sealer: sealer, URL: f.Witness.URL, Key: f.Witness.Key, Log: log})
 }
