@@ -25,7 +25,7 @@ func backupCommand(p Program) *cli.Command {
 			"Example:\n   headway backup --out headway-$(date +%F).tar && headway backup verify headway-$(date +%F).tar",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "out", Usage: "the `FILE` to write; one that is there is replaced once the new one is whole"},
-			&cli.StringFlag{Name: "data", EnvVars: []string{dataVariable}, Usage: "the data `FOLDER` of the server; left out: that of ./headway.yaml, ./data, a running demo's"},
+			&cli.StringFlag{Name: "data", EnvVars: []string{dataVariable}, Usage: "the data `FOLDER` of the server; left out: that of ./headway.yaml, ./data, where there is neither a running demo's"},
 		},
 		Action: func(c *cli.Context) error { return makeBackup(c, p) },
 		Subcommands: []*cli.Command{{

@@ -218,6 +218,10 @@ func arrange(app *cli.App, args []string) []string {
 	}
 	takesValue := map[string]bool{}
 	collect(app.Commands, takesValue)
+	isFlag := func(arg string) bool {
+		_, is := takesValue[strings.TrimLeft(arg, "-")]
+		return arg == "--" || is && arg[0] == '-'
+	}
 	var path, flags, rest []string
 	commands := app.Commands
 	for i := 1; i < len(args); i++ {
@@ -228,9 +232,12 @@ func arrange(app *cli.App, args []string) []string {
 		}
 		if len(arg) > 1 && arg[0] == '-' {
 			flags = append(flags, arg)
-			name := strings.TrimLeft(arg, "-")
-			if takesValue[name] && i+1 < len(args) {
-				i++
+			if takesValue[strings.TrimLeft(arg, "-")] {
+				if i++; i == len(args) || isFlag(args[i]) {
+					// It has no value, and must not take what comes next for one: as the last
+					// of all the flag package says so.
+					return append(append([]string{args[0]}, path...), flags...)
+				}
 				flags = append(flags, args[i])
 			}
 			continue

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -25,7 +26,7 @@ const (
 // serverFlags are those of every command on a running server.
 func serverFlags(more ...cli.Flag) []cli.Flag {
 	return append(more,
-		&cli.StringFlag{Name: "data", EnvVars: []string{dataVariable}, Usage: "the data `FOLDER` of the server; left out: that of ./headway.yaml, ./data, a running demo's"},
+		&cli.StringFlag{Name: "data", EnvVars: []string{dataVariable}, Usage: "the data `FOLDER` of the server; left out: that of ./headway.yaml, ./data, where there is neither a running demo's"},
 		&cli.StringFlag{Name: "server", Usage: "the `URL` of a server, with its admin token in " + tokenVariable},
 	)
 }
@@ -41,30 +42,49 @@ func server(c *cli.Context) (*control.Client, error) {
 	if data := c.String("data"); data != "" {
 		return control.Dial(data)
 	}
-	folders := dataFolders()
+	folders, own := dataFolders()
+	var missing error
 	for _, folder := range folders {
-		client, err := control.Dial(folder)
-		if err != nil {
-			continue
-		}
-		if _, err := client.Status(c.Context); !errors.Is(err, control.ErrNoServer) {
+		client, err := served(c.Context, folder)
+		if err == nil {
 			return client, nil
 		}
+		missing = cmp.Or(missing, err)
 	}
-	return control.Dial(folders[0]) // for its error
+	if demo, ok := control.Demo(); ok {
+		client, err := served(c.Context, demo)
+		if err == nil && !own {
+			return client, nil
+		}
+		if known := (*core.Error)(nil); err == nil && errors.As(missing, &known) {
+			known.Hint = "start it with `headway serve`; a demo runs too: --data " + demo
+		}
+	}
+	return nil, missing
 }
 
-// dataFolders are the places to look for a server, in order; at least one.
-func dataFolders() []string {
-	var folders []string
+// served is a client of the server of a folder; an error: nobody serves it.
+func served(ctx context.Context, folder string) (*control.Client, error) {
+	client, err := control.Dial(folder)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := client.Status(ctx); errors.Is(err, control.ErrNoServer) {
+		return nil, err
+	}
+	return client, nil
+}
+
+// dataFolders are the places to look for a server of this folder's, in order; at least
+// one. own tells whether this folder is one of a server: what is meant for that one must
+// not change a demo because it is down.
+func dataFolders() (folders []string, own bool) {
 	if folder, ok := fileData(usualFile); ok {
-		folders = append(folders, folder)
+		folders, own = append(folders, folder), true
 	}
-	folders = append(folders, conf.Default().Data)
-	if demo, ok := control.Demo(); ok {
-		folders = append(folders, demo)
-	}
-	return folders
+	folder := conf.Default().Data
+	_, err := os.Stat(filepath.Join(folder, "version"))
+	return append(folders, folder), own || err == nil
 }
 
 // fileData is the data folder that a file names, whatever else is wrong with it:

@@ -102,12 +102,12 @@ func (e *Erasure) audited() Entry {
 	return entry
 }
 
-// note puts an entry into the audit log.
-func (d *Desk) note(r *http.Request, e Entry) error {
+// note puts an entry into the audit log, with what is deleted by what it tells of.
+func (d *Desk) note(r *http.Request, e Entry, deletes ...core.Record) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e.Who = whoOf(r)
-	return d.audit.write(nil, nil, e)
+	return d.audit.write(nil, deletes, e)
 }
 
 // eraseReceipts erases receipts, as many as one call may take. What it has done stays
@@ -130,23 +130,26 @@ func (d *Desk) eraseReceipts(r *http.Request) (any, error) {
 		return nil, core.Errorf(core.Busy, "something is erased already")
 	}
 	defer d.erasing.Unlock()
-	if e.Next == "" { // said before it is done: nothing is erased without a word
+	if e.Secret {
+		return d.dropSecret(r, &e)
+	}
+	list, done, err := d.toErase(r.Context(), &e)
+	if err != nil {
+		return done, err
+	}
+	if e.Next == "" && (len(list) > 0 || done.Next != "") { // said before it is done: nothing is erased without a word
 		if err := d.note(r, e.audited()); err != nil {
 			return nil, err
 		}
 	}
-	if e.Secret {
-		return d.dropSecret(e.Month)
-	}
-	list, done, err := d.toErase(r.Context(), &e)
-	if err == nil && len(list) > 0 {
+	if len(list) > 0 {
 		err = d.erase(r.Context(), list, &done)
 	}
 	return done, err
 }
 
 // dropSecret makes the pseudonyms and commitments of a month's logs meaningless.
-func (d *Desk) dropSecret(month string) (any, error) {
+func (d *Desk) dropSecret(r *http.Request, e *Erasure) (any, error) {
 	s, err := d.receiptLog()
 	if err != nil {
 		return nil, err
@@ -156,21 +159,24 @@ func (d *Desk) dropSecret(month string) (any, error) {
 		return nil, err
 	}
 	var done Erased
+	var secrets []core.Record
 	for _, m := range months {
-		if string(m) != month && string(calendar(m)) != month {
+		if string(m) != e.Month && string(calendar(m)) != e.Month {
 			continue
 		}
-		if err := s.DropSecret(m); err != nil {
+		secret, err := s.Secret(m)
+		if err != nil {
 			return nil, err
 		}
+		secrets = append(secrets, secret)
 		done.Logs = append(done.Logs, m)
 	}
 	if len(done.Logs) == 0 {
-		e := core.Errorf(core.NotFound, "there is no log of %s", quoted(month))
+		e := core.Errorf(core.NotFound, "there is no log of %s", quoted(e.Month))
 		e.Hint = "headway receipts list shows them"
 		return nil, e
 	}
-	return done, nil
+	return done, d.note(r, e.audited(), secrets...)
 }
 
 // toErase finds the receipts that are meant, as many as one call erases.

@@ -208,6 +208,13 @@ func TestReceiptsAreErased(t *testing.T) {
 	}
 	// A month's secret goes once the month is over.
 	r.refused("POST", "receipts/erase", `{"secret":true,"month":"2026-11"}`, 400, "not closed")
+	r.refused("POST", "receipts/erase", `{"secret":true,"month":"2026-09"}`, 404, "no log of")
+	r.must("POST", "receipts/erase", `{"key":"nobody"}`)
+	for _, e := range r.items("audit") {
+		if e["action"] == "receipts.drop_secret" || e["target"] == "nobody" {
+			t.Errorf("the audit log tells of what was not done: %v", e)
+		}
+	}
 	december := time.Date(2026, 12, 2, 0, 0, 0, 0, time.UTC)
 	r.hands.Store(&december)
 	late := *list[0]
@@ -215,6 +222,9 @@ func TestReceiptsAreErased(t *testing.T) {
 	r.keepAll([]*core.Receipt{&late})
 	if v := r.must("POST", "receipts/erase", `{"secret":true,"month":"2026-11"}`); fmt.Sprint(v["logs"]) != "[2026-11]" {
 		t.Error(v)
+	}
+	if e := r.items("audit")[0]; e["action"] != "receipts.drop_secret" || e["target"] != "2026-11" {
+		t.Errorf("the audit log ends with %v", e)
 	}
 	r.refused("GET", "receipts/"+string(list[0].ID)+"/opening", "", 404, "secret")
 	r.export(check, "")

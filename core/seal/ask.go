@@ -258,13 +258,10 @@ func (s *Sealer) Drop(m Month) error {
 	return s.p.Vault.Write(nil, []core.Record{{Kind: KindSecret, Name: string(m)}, {Kind: KindLog, Name: string(m)}})
 }
 
-// DropSecret deletes a month's secret alone: nobody can then tell whose a leaf of it
-// is. Invalid: it is the current log.
-func (s *Sealer) DropSecret(m Month) error {
-	if err := s.over(m); err != nil {
-		return err
-	}
-	return s.p.Vault.Delete(KindSecret, string(m))
+// Secret is the record of a month's secret, for who deletes it: nobody can then tell
+// whose a leaf of it is. Invalid: it is the current log.
+func (s *Sealer) Secret(m Month) (core.Record, error) {
+	return core.Record{Kind: KindSecret, Name: string(m)}, s.over(m)
 }
 
 // over refuses a log that is not done with.
