@@ -54,6 +54,13 @@ func makeBackup(c *cli.Context, p Program) (err error) {
 	if err != nil {
 		return err
 	}
+	path, stream, err := target(path)
+	if err == nil && stream {
+		err = errors.New("it is no file, and a backup is read back")
+	}
+	if err != nil {
+		return cannot("written", path, err)
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part") // of mode 0600
 	if err != nil {
 		return cannot("written", path, err)

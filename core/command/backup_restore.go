@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -60,6 +62,9 @@ func restore(c *cli.Context, p Program) error {
 		return err
 	}
 	defer f.Close()
+	if err := holdHeads(b, c.String("log"), heads); err != nil {
+		return err
+	}
 	draft := data + ".restoring"
 	if store.InUse(draft) {
 		return failed{&core.Error{Kind: core.Unavailable, Msg: data + " is being restored by another process already", Hint: "wait for its end"}}
@@ -146,6 +151,41 @@ func readHeads(dir string) ([]headFile, error) {
 		return nil, failed{&core.Error{Kind: core.Invalid, Msg: dir + ": there is no checkpoint file in it", Hint: "it is the folder log of a data folder, with files such as 2026-11.checkpoint"}}
 	}
 	return heads, nil
+}
+
+// holdHeads refuses a log folder that is not of the server that made the backup, or is
+// from before it: what the backup says of the logs is then the better word.
+func holdHeads(b *control.Backup, dir string, heads []headFile) error {
+	wrong := func(name, format string, args ...any) error {
+		return failed{&core.Error{Kind: core.Invalid, Msg: fmt.Sprintf("--log: %s %s", filepath.Join(dir, name), fmt.Sprintf(format, args...)),
+			Hint: "name the log folder of the server that was, as it was last, or leave --log out"}}
+	}
+	edge, signed := "", map[string]uint64{}
+	if err := b.Checkpoints(func(_ seal.Month, note []byte) error {
+		if t, ok := seal.HeadSays(note); ok {
+			edge, _ = seal.EdgeOf(t.Origin)
+			signed[t.Origin] = t.Size
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, h := range heads {
+		if !strings.HasSuffix(h.name, ".checkpoint") || len(bytes.Trim(h.content, "\x00")) == 0 {
+			continue
+		}
+		t, ok := seal.HeadSays(h.content)
+		of, _ := seal.EdgeOf(t.Origin)
+		switch {
+		case !ok:
+			return wrong(h.name, "is no checkpoint file of a receipt log")
+		case edge != "" && of != edge:
+			return wrong(h.name, "is of another server, %s, and the backup is of %s", printable(of), edge)
+		case t.Size < signed[t.Origin]:
+			return wrong(h.name, "is older than the backup: it is over %d leaves, and the backup's over %d", t.Size, signed[t.Origin])
+		}
+	}
+	return nil
 }
 
 // unpack makes a data folder of a backup, durably.

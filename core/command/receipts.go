@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,6 +107,11 @@ func listReceipts(ctx context.Context, c *cli.Context, s *control.Client, _ []st
 	for _, p := range list.Problems {
 		fmt.Fprintf(c.App.ErrWriter, "headway: note: %s\n", printable(p))
 	}
+	for _, k := range list.Keys {
+		if k != list.Key {
+			fmt.Fprintf(c.App.Writer, "older key %s\n", printable(k))
+		}
+	}
 	fmt.Fprintf(c.App.Writer, "key %s\n", printable(list.Key))
 	return nil
 }
@@ -137,6 +143,7 @@ func exportReceipts(ctx context.Context, c *cli.Context, s *control.Client, _ []
 		}
 		query.Set("since", string(text))
 	}
+	defer func() { err = leftOut(ctx, c, s, query, err) }()
 	if folder := c.String("tree"); folder != "" {
 		return exportTree(ctx, c, s, query, folder)
 	}
@@ -152,6 +159,32 @@ func exportReceipts(ctx context.Context, c *cli.Context, s *control.Client, _ []
 	})
 	if err == nil && path != "" {
 		fmt.Fprintf(c.App.ErrWriter, "%s is written: %s\n", path, several(int(out.lines), "line"))
+	}
+	return err
+}
+
+// leftOut says which logs of the time an export lacks because nothing that was signed of
+// them is here; err is how the export ended.
+func leftOut(ctx context.Context, c *cli.Context, s *control.Client, query url.Values, err error) error {
+	var none *core.Error
+	if err != nil && !(errors.As(err, &none) && none.Kind == core.NotFound) || query.Has("since") {
+		return err
+	}
+	list, e := s.ReceiptLogs(ctx)
+	if e != nil {
+		return cmp.Or(err, e)
+	}
+	month := query.Get("month")
+	for _, l := range list.Items {
+		if !l.LeftOut || month != "" && !strings.HasPrefix(string(l.Log)+".", month+".") {
+			continue
+		}
+		text := fmt.Sprintf("log %s (leaves: %s) is left out: %s", l.Log, leafCount(l.Size), l.Problem)
+		if none != nil {
+			none.Hint = text
+			return err
+		}
+		fmt.Fprintf(c.App.ErrWriter, "headway: note: %s\n", printable(text))
 	}
 	return err
 }
@@ -232,8 +265,14 @@ func wrongExport(path string, r *seal.Report) error {
 	if r.OK {
 		return nil
 	}
-	return failed{&core.Error{Kind: core.Invalid, Msg: printable(fileName(path) + ": " + r.Problem.String())}}
+	e := &core.Error{Kind: core.Invalid, Msg: printable(fileName(path) + ": " + r.Problem.String())}
+	if r.Problem.Word == seal.WrongUnknownKey {
+		e.Hint = olderKeyHint
+	}
+	return failed{e}
 }
+
+const olderKeyHint = "a key of before a rotation may have signed it: headway receipts list has them all, and --key may be given for each"
 
 // sayBelieved says what a verification is worth whose key came with the export.
 func sayBelieved(w io.Writer, r *seal.Report) {
@@ -280,7 +319,12 @@ func verification(c *cli.Context, path string, check seal.Check) (report *seal.R
 		}
 		defer fmt.Fprint(c.App.ErrWriter, "\r\x1b[K")
 	}
-	if report, err = verified(c, path, check); err != nil {
+	report, err = verified(c, path, check)
+	if known := (*core.Error)(nil); errors.As(err, &known) && known.Param == "checkpoint" {
+		known.Hint = cmp.Or(known.Hint, "headway receipts list --json has those of a server's logs")
+		return nil, refusedFile(c.String("checkpoint"), known)
+	}
+	if err != nil {
 		return nil, failed{err}
 	}
 	return report, nil
@@ -327,7 +371,8 @@ func keysOf[K any](text, flag, hint string, parse func(string) (K, error)) ([]K,
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		if key, err = parse(line); err != nil {
+		words := strings.Fields(line) // headway receipts list has a word before its keys
+		if key, err = parse(words[len(words)-1]); err != nil {
 			return nil, failed{&core.Error{Kind: core.Invalid, Msg: fmt.Sprintf("%s: %v", text, err)}}
 		}
 		keys = append(keys, key)
@@ -399,6 +444,8 @@ func logNotes(l seal.LogReport) string {
 // logStanding says how the signed log stands, for status.
 func logStanding(l *control.ReceiptLogStatus) string {
 	switch {
+	case l.Origin == "" && len(l.Problems) > 0:
+		return "none that could be gone on with"
 	case l.Origin == "":
 		return "nothing is sealed yet"
 	case l.SignedSize == core.Some(l.Size):

@@ -88,6 +88,10 @@ func eraseReceiptsCommand() *cli.Command {
 	}
 }
 
+// erasePasses is how often receipts are looked through at most: each pass waits for the
+// calls that are under way, and whoever goes on calling is not waited for without end.
+const erasePasses = 4
+
 // eraseAtOnce is how many ids one call of the API takes.
 const eraseAtOnce = 500
 
@@ -126,25 +130,35 @@ func eraseReceipts(ctx context.Context, c *cli.Context, s *control.Client, ids [
 	} else {
 		say = func(string, ...any) {}
 	}
-	for more := true; more; {
-		if len(ids) > 0 {
-			n := min(len(ids), eraseAtOnce)
-			e.IDs, ids = ids[:n], ids[n:]
+	for pass := 0; pass < erasePasses; pass++ {
+		before := total.Receipts
+		for more := true; more; {
+			if len(ids) > 0 {
+				n := min(len(ids), eraseAtOnce)
+				e.IDs, ids = ids[:n], ids[n:]
+			}
+			done, err := s.EraseReceipts(ctx, e)
+			if err != nil {
+				return err
+			}
+			total.Receipts += done.Receipts
+			total.Looked += done.Looked
+			total.Unsealed += done.Unsealed
+			total.Unknown = append(total.Unknown, done.Unknown...)
+			total.Logs = append(total.Logs, done.Logs...)
+			e.Next, more = done.Next, done.Next != "" || len(ids) > 0
+			say("%d erased of %d", total.Receipts, total.Looked)
 		}
-		done, err := s.EraseReceipts(ctx, e)
-		if err != nil {
+		if pass > 0 && total.Receipts == before {
+			break
+		}
+		// It waits for calls that are under way: those of this person have receipts then.
+		if err := s.PurgeReceipts(ctx, func(doing string) { say("%s", printable(doing)) }); err != nil {
 			return err
 		}
-		total.Receipts += done.Receipts
-		total.Looked += done.Looked
-		total.Unsealed += done.Unsealed
-		total.Unknown = append(total.Unknown, done.Unknown...)
-		total.Logs = append(total.Logs, done.Logs...)
-		e.Next, more = done.Next, done.Next != "" || len(ids) > 0
-		say("%d erased of %d", total.Receipts, total.Looked)
-	}
-	if err := s.PurgeReceipts(ctx, func(doing string) { say("%s", printable(doing)) }); err != nil {
-		return err
+		if len(e.IDs) > 0 || e.Secret {
+			break
+		}
 	}
 	say("")
 	if c.Bool("json") {
@@ -156,7 +170,11 @@ func eraseReceipts(ctx context.Context, c *cli.Context, s *control.Client, ids [
 		}
 		return nil
 	}
-	fmt.Fprintf(c.App.Writer, "%s erased, and nothing of it is left in the files\n", several(total.Receipts, "receipt"))
+	if total.Receipts > 0 {
+		fmt.Fprintf(c.App.Writer, "%s erased, and nothing of it is left in the files\n", several(total.Receipts, "receipt"))
+	} else {
+		fmt.Fprintln(c.App.Writer, "nothing is erased")
+	}
 	if total.Receipts == 0 && len(total.Unknown) == 0 {
 		fmt.Fprint(c.App.ErrWriter, "headway: note: no receipt says that it is of that key or owner; headway requests lists calls with their keys\n")
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -50,10 +51,45 @@ func revealReceiptCommand() *cli.Command {
 	}
 }
 
-// writtenTo writes a file, all of it or none; "" is standard output.
+// target is the file that a path names or is to become, links followed. stream: it is
+// there and none that could be replaced, a device or a pipe.
+func target(path string) (file string, stream bool, err error) {
+	for range 10 {
+		to, e := os.Readlink(path)
+		if e != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return path, false, nil
+	case err == nil && info.IsDir():
+		err = errors.New("it is a folder")
+	}
+	return path, err == nil && !info.Mode().IsRegular(), err
+}
+
+// writtenTo writes a file, all of it or none; "" is standard output. What is no file is
+// written as it comes.
 func writtenTo(c *cli.Context, path string, write func(io.Writer) error) error {
 	if path == "" {
 		return write(c.App.Writer)
+	}
+	path, stream, err := target(path)
+	if err != nil {
+		return cannot("written", path, err)
+	}
+	if stream {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return cannot("written", path, err)
+		}
+		return errors.Join(write(f), f.Close())
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
 	if err != nil {

@@ -40,6 +40,8 @@ type ReceiptLog struct {
 	WitnessedSize core.Opt[uint64]    `json:"witnessed_size,omitzero"`
 	WitnessedAt   core.Opt[time.Time] `json:"witnessed_at,omitzero"`
 	Problem       string              `json:"problem,omitempty"`
+	// LeftOut: no export has it, as what was signed of it is not all here.
+	LeftOut bool `json:"left_out,omitempty"`
 }
 
 // ReceiptLogStatus is how the signed log of now stands.
@@ -139,6 +141,7 @@ func (d *Desk) listReceiptLogs(r *http.Request) (any, error) {
 		for _, b := range st.Broken {
 			if of(b.Have.Origin, m) {
 				l.Origin, l.Size, l.Problem = b.Have.Origin, core.Some(b.Have.Size), b.Problem
+				l.LeftOut = !b.Restored
 			}
 		}
 		logs = append(logs, l)

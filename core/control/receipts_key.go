@@ -30,7 +30,7 @@ func (d *Desk) rotateReceipts(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if !d.erasing.TryLock() {
-		return nil, core.Errorf(core.Busy, "the log is changed already")
+		return nil, core.Errorf(core.Busy, "receipts are erased, or another key is made: ask again once that is done")
 	}
 	defer d.erasing.Unlock()
 	keys := s.Keys()
@@ -39,6 +39,9 @@ func (d *Desk) rotateReceipts(r *http.Request) (any, error) {
 		e := core.Errorf(core.Invalid, "%d keys sign already", n)
 		e.Hint = "each signs until the month after the one in which it was replaced is over"
 		return nil, e
+	}
+	if err := d.Book.Healthy(); err != nil {
+		return nil, err // the audit log could not be told
 	}
 	s.Rotate()
 	tick := time.NewTicker(erasePoll)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -45,7 +46,12 @@ func (d *Desk) receiptParts(s *seal.Sealer, q url.Values) ([]seal.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	month, kept := q.Get("month"), d.kept()
+	month, kept, gone := q.Get("month"), d.kept(), s.Status().Broken
+	if at := calendar(seal.Month(month)); month != "" {
+		if _, err := time.Parse("2006-01", string(at)); err != nil {
+			return nil, core.Field("month", "%s is not a month such as 2026-11", quoted(month))
+		}
+	}
 	first := seal.Month(from.UTC().Format("2006-01")) // a receipt is never in a log of before its call
 	if since != nil {
 		_, first = seal.EdgeOf(since.Origin)
@@ -53,7 +59,7 @@ func (d *Desk) receiptParts(s *seal.Sealer, q url.Values) ([]seal.Part, error) {
 	var parts []seal.Part
 	for _, m := range months {
 		if month != "" && month != string(m) && month != string(calendar(m)) || !from.IsZero() && calendar(m) < first || kept.expiredLog(m) ||
-			since != nil && m < first {
+			since != nil && m < first || givenUp(gone, m) {
 			continue
 		}
 		c, err := d.checkpoint(s, m, witnessed)
@@ -90,6 +96,11 @@ func (d *Desk) receiptParts(s *seal.Sealer, q url.Values) ([]seal.Part, error) {
 		return nil, e
 	}
 	return parts, nil
+}
+
+// givenUp tells whether a log is one that is not all here, and that no backup explains.
+func givenUp(gone []seal.BrokenAt, m seal.Month) bool {
+	return slices.ContainsFunc(gone, func(b seal.BrokenAt) bool { return of(b.Have.Origin, m) && !b.Restored })
 }
 
 // checkpoint is a log's newest, with the line of the witness where it has signed it, or

@@ -204,7 +204,7 @@ func (e *Edge) Left(node core.NodeID, session uint64) {
 func (e *Edge) end(s *edgeSession) {
 	e.mu.Lock()
 	if n := e.nodes[s.name]; n != nil && n.session == s {
-		n.session = nil
+		n.session, n.seen = nil, s.seenAt()
 	}
 	e.mu.Unlock()
 	s.end(&core.NodeError{Word: core.NodeGone})

@@ -107,6 +107,17 @@ func placesOf(text []byte) (places [2][]byte) {
 	return places
 }
 
+// HeadSays is the largest tree that the content of a head's file names, whatever its
+// signatures are worth; false: it names none.
+func HeadSays(content []byte) (t Tree, ok bool) {
+	for _, place := range placesOf(content) {
+		if named, is := parseTree(noteText(place)); is && (!ok || named.Size > t.Size) {
+			t, ok = named, true
+		}
+	}
+	return t, ok
+}
+
 func (h *Head) error(what, code string, err error) error {
 	return &core.Error{Kind: core.Unavailable, Code: code, Msg: "the checkpoint file " + h.path + " " + what,
 		Hint: "put the file of a backup there; without one a new log is begun, which says so", Err: err}

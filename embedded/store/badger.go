@@ -50,6 +50,33 @@ func settings(path string, memTable int64) badger.Options {
 		WithBypassLockGuard(true) // the folder has its own lock
 }
 
+// madeName is of the file that says that the database was made: without its manifest it
+// would begin anew where it is gone, as if nothing had ever been there, and remove the
+// tables that no manifest names.
+const madeName = "db.made"
+
+// whole refuses a database whose manifest is gone.
+func whole(path, made string) error {
+	if _, err := os.Stat(filepath.Join(path, badger.ManifestFilename)); !errors.Is(err, os.ErrNotExist) {
+		return nil // Badger says what else there is
+	}
+	tables, _ := filepath.Glob(filepath.Join(escapeGlob(path), "*.sst"))
+	_, err := os.Stat(made)
+	if err == nil || len(tables) > 0 {
+		return errors.New("its database is gone, or the manifest of it")
+	}
+	return nil
+}
+
+// mark leaves word that the database is there.
+func mark(made string) error {
+	f, err := os.OpenFile(made, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // sweep removes logs of no length. A process that was killed while it made or
 // removed one leaves such a file, which Badger then refuses to open.
 func sweep(path string) error {

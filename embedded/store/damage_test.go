@@ -7,7 +7,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -284,4 +286,46 @@ func TestLeftovers(t *testing.T) {
 	if st, err := os.Stat(filepath.Join(dir, "ballast")); err != nil || st.Size() < 1<<20 {
 		t.Errorf("the ballast was not made again: %v", err)
 	}
+}
+
+// A database that is gone, or has lost its manifest, is refused as damaged, with
+// nothing made or removed: it would begin anew, as if nothing had ever been there. One
+// that was being made when its process was killed begins anew.
+func TestMissingDatabase(t *testing.T) {
+	used := func() (dir, db string) {
+		dir = t.TempDir()
+		s := mustOpen(t, dir, options(t))
+		run(t, s)
+		put(t, s, receiptAt(0))
+		mustClose(t, s)
+		return dir, filepath.Join(dir, "db")
+	}
+	for name, damage := range map[string]func(db string) error{
+		"no folder":   os.RemoveAll,
+		"nothing":     func(db string) error { return errors.Join(os.RemoveAll(db), os.Mkdir(db, 0o700)) },
+		"no manifest": func(db string) error { return os.Remove(filepath.Join(db, "MANIFEST")) },
+		"an older folder without a manifest": func(db string) error {
+			return errors.Join(os.Remove(filepath.Join(db, "MANIFEST")), os.Remove(filepath.Join(filepath.Dir(db), "db.made")))
+		},
+	} {
+		dir, db := used()
+		if err := damage(db); err != nil {
+			t.Fatal(err)
+		}
+		before, _ := filepath.Glob(filepath.Join(db, "*"))
+		for range 2 {
+			_, err := store.Open(dir, options(t))
+			if e := isKind(t, err, core.Unavailable); !strings.Contains(e.Msg, "damaged") || e.Hint == "" {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if after, _ := filepath.Glob(filepath.Join(db, "*")); !slices.Equal(before, after) {
+			t.Errorf("%s: %v became %v", name, before, after)
+		}
+	}
+	dir, db := used()
+	if err := errors.Join(os.RemoveAll(db), os.Remove(filepath.Join(dir, "db.made"))); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, mustOpen(t, dir, options(t)))
 }

@@ -192,7 +192,7 @@ func (r *room) refusal() error {
 func fullError(text string) error {
 	return &core.Error{
 		Kind: core.Unavailable, Msg: "receipts cannot be kept: the disk of the data folder is full (" + text + ")",
-		Hint: "free some space; nothing needs a restart", RetryAfter: 5 * time.Second,
+		Hint: "free some space; a server that runs then goes on by itself", RetryAfter: 5 * time.Second,
 	}
 }
 

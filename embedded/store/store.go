@@ -198,6 +198,10 @@ func (s *Store) start(logFile, verify int64) error {
 	if err := sweep(path); err != nil {
 		return asError(err, "%s cannot be read", path)
 	}
+	made := filepath.Join(s.dir, madeName)
+	if err := whole(path, made); err != nil {
+		return damagedFolder(s.dir, err)
+	}
 	db, err := openBadger(settings(path, memTable).WithLogger(quiet{s.log, &s.room}))
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		return asError(err, "%s cannot be opened", s.dir)
@@ -206,6 +210,10 @@ func (s *Store) start(logFile, verify int64) error {
 		return damagedFolder(s.dir, err)
 	}
 	s.db = db
+	if err := mark(made); err != nil {
+		_ = closeBadger(db)
+		return asError(err, "%s cannot be written", s.dir)
+	}
 	if err := s.prove(memTable, verify); err != nil {
 		_ = closeBadger(db) // the first error is the one to tell
 		return err
