@@ -133,6 +133,7 @@ type NodeError struct {
 	Word       string
 	RetryAfter Opt[time.Duration] // of NodeBusy
 	Unsent     bool               // nothing of the call was sent: it says nothing of the node
+	Timing     *NodeTiming        // what the node measured of it all the same; nil: it has told nothing
 	told       atomic.Bool
 }
 

@@ -402,6 +402,15 @@ func TestDiscoverSlow(t *testing.T) {
 			t.Fatalf("%+v", u)
 		}
 		slow.Store(true)
+		for range 3 * mostSlow { // it answers calls meanwhile
+			m.fed.Store(true)
+			if u := reported(t, m); u.Down {
+				t.Fatalf("%+v", u)
+			}
+		}
+		slow.Store(false)
+		reported(t, m)
+		slow.Store(true)
 		for i := range mostSlow {
 			at := time.Now()
 			if u := reported(t, m); u.Down != (i == mostSlow-1) || len(u.Models) != 1 || time.Since(at) > askTime {

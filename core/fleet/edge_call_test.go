@@ -397,6 +397,18 @@ func TestNodeUpstreamFails(t *testing.T) {
 	}
 }
 
+// TestFailedCallHasTheNodesFigures: what a node measured of a call that its server did
+// not answer is in the receipt; nobody else has told how long it waited for a slot.
+func TestFailedCallHasTheNodesFigures(t *testing.T) {
+	r := newEdgeRig(t)
+	r.join("one", report(2, 4, "m"), func(j *scriptedJob) { j.accept(); j.end(endCut, core.NodeTiming{SlotWait: core.Some(4800.0)}) })
+	c := r.gateway()
+	a := c.call(false)
+	if rec := c.of(a.header); a.status != 502 || rec.NodeTiming == nil || rec.NodeTiming.SlotWait != core.Some(4800.0) {
+		t.Errorf("%d %+v", a.status, rec.NodeTiming)
+	}
+}
+
 // TestClientLeavesNode: a client that leaves cancels the job at its node, and the node
 // is not blamed.
 func TestClientLeavesNode(t *testing.T) {

@@ -290,15 +290,11 @@ func refusal(payload []byte) error {
 func (st *stream) unanswered(payload []byte) error {
 	var e end
 	_ = json.Unmarshal(payload, &e)
-	switch e.Error {
-	case endRefused, endDNS, endTLS, endConnect:
-		return &core.NodeError{Word: e.Error}
-	case endCut:
-		return &core.NodeError{Word: endConnect}
-	case endCancelled:
-		return &core.NodeError{Word: core.NodeStopping}
-	case endTooSlow:
-		return &core.NodeError{Word: core.NodeTooSlow}
+	words := map[string]string{endRefused: endRefused, endDNS: endDNS, endTLS: endTLS, endConnect: endConnect, endCut: endConnect,
+		endCancelled: core.NodeStopping, endTooSlow: core.NodeTooSlow}
+	if word := words[e.Error]; word != "" {
+		timing := e.Timing.Sound()
+		return &core.NodeError{Word: word, Timing: &timing}
 	}
 	st.session.breach("an end before headers")
 	return &core.NodeError{Word: core.NodeFault}

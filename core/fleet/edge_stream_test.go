@@ -374,7 +374,7 @@ func TestWords(t *testing.T) {
 		case "refused":
 			j.refuse(arg, 1500*time.Millisecond)
 		case "end":
-			j.end(arg, core.NodeTiming{})
+			j.end(arg, core.NodeTiming{SlotWait: core.Some(1234.0)})
 		case "headers":
 			j.send(kindHeaders, []byte(arg))
 		}
@@ -392,6 +392,9 @@ func TestWords(t *testing.T) {
 		var e *core.NodeError
 		if errors.As(err, &e) && (e.RetryAfter == core.Some(1500*time.Millisecond)) != (want == core.NodeBusy) {
 			t.Errorf("%s: retry after %v", body, e.RetryAfter)
+		}
+		if told := e != nil && e.Timing != nil && e.Timing.SlotWait == core.Some(1234.0); told != (strings.HasPrefix(body, "end ") && body != "end ") {
+			t.Errorf("%s: the node's figures: %v", body, told)
 		}
 	}
 	r.eventually("nothing is under way", r.quiet("box"))

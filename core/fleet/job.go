@@ -54,6 +54,7 @@ type nodeJob struct {
 	header http.Header // of the request
 	began  time.Time
 	ticket *ticket
+	placed bool // it has its slot
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	in     inlet
@@ -160,7 +161,7 @@ func (j *nodeJob) run() {
 	}
 	j.drop(errEnded)
 	wait := core.Opt[float64]{}
-	if !j.ticket.got.IsZero() {
+	if j.placed {
 		wait = core.Some(core.Ms(j.ticket.wait()))
 	}
 	call := core.NodeCall{Call: j.start.Call, Attempt: j.start.Attempt, Node: j.s.n.Name, Provider: core.ProviderID(j.s.n.Name), Model: j.start.Model,
@@ -199,6 +200,7 @@ func (j *nodeJob) serve() (word string, trailer http.Header) {
 	defer leave()
 	if j.ticket.ready == nil {
 		// The server is asked first, and headers say as much.
+		j.placed = true
 		accepted := time.AfterFunc(acceptWithin, j.out.accept)
 		defer accepted.Stop()
 	} else {
@@ -208,8 +210,11 @@ func (j *nodeJob) serve() (word string, trailer http.Header) {
 		select {
 		case <-j.ticket.ready:
 		case <-j.ctx.Done():
-			return j.broken(j.ctx.Err()), nil
 		}
+		if err := j.ctx.Err(); err != nil { // what made room for it may be the end of them all
+			return j.broken(err), nil
+		}
+		j.placed = true
 		if err := j.out.frame(kindRunning, nil); err != nil {
 			return j.broken(err), nil
 		}
@@ -359,6 +364,9 @@ func (j *nodeJob) copy(body io.Reader) error {
 		}
 		n, rerr := body.Read(msg[headerBytes : headerBytes+min(joinedBytes, aheadBytes-waiting)])
 		if n > 0 {
+			if !j.m.fed.Load() {
+				j.m.fed.Store(true)
+			}
 			at := j.s.n.Clock()
 			if waiting, err = j.out.data(msg[:headerBytes+n], at); err != nil {
 				return err

@@ -57,6 +57,7 @@ type modelServer struct {
 	// others is how many slots the server says are taken by somebody else.
 	others  atomic.Int64
 	wake    chan struct{} // of one: poll now
+	fed     atomic.Bool   // it has answered something of a call since the last poll that failed
 	said    string        // why it does not answer, as it was logged last; watch's alone
 	leftOut string        // which of its models are not offered, as it was logged last; watch's alone
 
@@ -202,10 +203,12 @@ func (m *modelServer) poll(ctx context.Context) (changed bool) {
 			k.models = nil
 		}
 		m.mu.Lock()
-		m.slow++
+		if m.slow++; m.fed.Swap(false) {
+			m.slow = 0
+		}
 		slow := m.slow
 		m.mu.Unlock()
-		// A server that is busy may be slow to say so.
+		// A server that is busy may be slow to say so, all the more while it answers calls.
 		if errors.Is(err, context.DeadlineExceeded) && slow < mostSlow {
 			return false
 		}

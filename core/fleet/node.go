@@ -138,7 +138,7 @@ func (n *Node) side(f core.Format) core.ProviderSide {
 
 // sessions dials, and again whenever a session has ended, until ctx does.
 func (n *Node) sessions(ctx context.Context) error {
-	wait, away := leastWait, false
+	wait, away := leastWait, "" // why it cannot be reached, as it was logged last
 	for ctx.Err() == nil {
 		dial, cancel := context.WithTimeout(ctx, dialTime)
 		link, err := n.Dial(dial)
@@ -150,19 +150,28 @@ func (n *Node) sessions(ctx context.Context) error {
 		case err == nil:
 			s := newNodeSession(ctx, n, link)
 			if s.run(ctx) {
-				wait, away = leastWait, false
+				wait, away = leastWait, ""
 			}
 			if s.ousted.Load() { // whoever has the key too would be thrown out at once, and so on
 				wait = oustedWait
 			}
-		case ctx.Err() == nil && !away:
-			away = true
+		case ctx.Err() == nil && away != dialWord(err):
+			away = dialWord(err)
 			n.Log.Warn("the edge cannot be reached; it is dialled until it can", "error", err)
 		}
 		sleep(ctx, wait+rand.N(wait))
 		wait = min(2*wait, mostWait/2)
 	}
 	return nil
+}
+
+// dialWord is why the edge cannot be reached without what differs from one dial to the
+// next, such as a port.
+func dialWord(err error) string {
+	if known := (*core.Error)(nil); errors.As(err, &known) {
+		return known.Msg
+	}
+	return "it cannot be reached"
 }
 
 // sleep waits for a time or for the end of ctx.

@@ -222,17 +222,27 @@ func TestNodeDialsAgain(t *testing.T) {
 		u, parts := still(brief)
 		var at []time.Time
 		var refuse atomic.Bool
+		log := &logText{}
 		r := newNodeRig(t, rigOf{parts: func(p *NodeParts) {
 			parts(p)
+			p.Log = slog.New(slog.NewTextHandler(log, nil))
 			p.Dial = func(context.Context) (core.Link, error) {
 				at = append(at, time.Now())
 				if refuse.Load() {
 					return nil, &core.Error{Kind: core.Forbidden, Msg: "the node is not known"}
 				}
+				if len(at) > 20 {
+					return nil, &core.Error{Kind: core.Upstream, Msg: "another edge is there"}
+				}
 				return nil, errors.New("nobody there")
 			}
 		}}, u)
 		time.Sleep(20 * time.Second)
+		for _, why := range []string{"nobody there", "another edge is there"} {
+			if n := strings.Count(log.String(), why); n != 1 {
+				t.Errorf("%q is logged %d times", why, n)
+			}
+		}
 		refuse.Store(true)
 		err := <-r.done
 		var e *core.Error

@@ -144,6 +144,9 @@ const busyNode = time.Second
 // it had.
 func nodeVerdict(t *try, e *core.NodeError) verdict {
 	v := verdict{word: e.Word, next: true, counts: true}
+	if e.Timing != nil && *e.Timing != (core.NodeTiming{}) {
+		t.node = e.Timing
+	}
 	switch e.Word {
 	case core.NodeBusy:
 		v.counts, v.kind = false, core.Busy

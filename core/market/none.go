@@ -230,7 +230,7 @@ func later(q *Query, refused []Refused) error {
 	lost := slices.ContainsFunc(refused, func(r Refused) bool { return r.Reason == core.RefusedNode })
 	if lost && (!first.OK || first.V.Sub(q.Now) > lostReturn) {
 		err.RetryAfter = lostReturn
-		err.Hint = "a node that is lost returns as soon as it is connected again"
+		err.Hint = "a node's offer returns as soon as the node is connected and its model server answers it in time"
 		return err
 	}
 	if !first.OK && slices.ContainsFunc(refused, func(r Refused) bool { return r.Reason == core.RefusedOwn }) {
