@@ -54,9 +54,18 @@ func revealReceiptCommand() *cli.Command {
 // target is the file that a path names or is to become, links followed. stream: it is
 // there and none that could be replaced, a device or a pipe.
 func target(path string) (file string, stream bool, err error) {
-	for range 10 {
-		to, e := os.Readlink(path)
-		if e != nil {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return path, false, errors.New("it is a folder")
+	case err == nil && !info.Mode().IsRegular():
+		return path, true, nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return path, false, err
+	}
+	for range mostLinks {
+		to, err := os.Readlink(path)
+		if err != nil {
 			break
 		}
 		if !filepath.IsAbs(to) {
@@ -64,15 +73,11 @@ func target(path string) (file string, stream bool, err error) {
 		}
 		path = to
 	}
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return path, false, nil
-	case err == nil && info.IsDir():
-		err = errors.New("it is a folder")
-	}
-	return path, err == nil && !info.Mode().IsRegular(), err
+	return path, false, nil
 }
+
+// mostLinks are followed: more have no file at their end.
+const mostLinks = 40
 
 // writtenTo writes a file, all of it or none; "" is standard output. What is no file is
 // written as it comes.
