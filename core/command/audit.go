@@ -21,7 +21,7 @@ func auditCommand() *cli.Command {
 		Name: "audit", Usage: "list the changes to keys, offers, providers and routing, the newest first",
 		UsageText: "headway audit [--since TIME] [--target ID] [--action ACTION] [--limit N] [--json]",
 		Description: "Who: admin token, socket (commands on this machine), or file with what put it into force: start, SIGHUP, or who\n" +
-			"applied it. Secrets show as ***. The log keeps the last 100,000 changes of the last 400 days.\n\n" +
+			"applied it. Secrets show as ***. The log keeps the last 100,000 changes, for as long as retention.audit_months says.\n\n" +
 			"Example:\n   headway audit --since 7d --target ci",
 		Flags: serverFlags(
 			&cli.StringFlag{Name: "since", Usage: "only changes from this `TIME` on: a time, a day, or an age such as 24h or 7d"},

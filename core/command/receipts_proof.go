@@ -23,26 +23,34 @@ import (
 
 func proveReceiptCommand() *cli.Command {
 	return &cli.Command{
-		Name: "prove", Usage: "print the proof that one receipt is in the signed log", UsageText: "headway receipts prove ID [--out FILE]",
+		Name: "prove", Usage: "print the proof that one receipt is in the signed log", UsageText: "headway receipts prove ID|last [--out FILE]",
 		Description: "About 1 KB of text (C2SP tlog-proof) with what was charged for the call. It shows no other receipt, and whose the call was by\n" +
 			"a pseudonym alone; headway receipts reveal opens that.\n\n" +
 			"Example:\n   headway receipts prove 01kbkx3q00rdxhvqqk3f9q9r5w --out call.proof && headway receipts verify call.proof --key log.vkey",
 		Flags: serverFlags(&cli.StringFlag{Name: "out", Usage: "the `FILE` to write; left out: standard output"}),
 		Action: onServer([]string{"ID"}, func(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
-			return writtenTo(c, c.String("out"), func(w io.Writer) error { return s.ProveReceipt(ctx, args[0], w) })
+			id, err := newest(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			return writtenTo(c, c.String("out"), func(w io.Writer) error { return s.ProveReceipt(ctx, id, w) })
 		}),
 	}
 }
 
 func revealReceiptCommand() *cli.Command {
 	return &cli.Command{
-		Name: "reveal", Usage: "print what shows whose one receipt is", UsageText: "headway receipts reveal ID [--out FILE]",
+		Name: "reveal", Usage: "print what shows whose one receipt is", UsageText: "headway receipts reveal ID|last [--out FILE]",
 		Description: "The salt and the private part (key, owner, job, step) that the leaf's commitment is made of, as JSON. Whoever gets it can\n" +
 			"check it against the receipt's proof, and learns nothing of other receipts.\n\n" +
 			"Example:\n   headway receipts reveal 01kbkx3q00rdxhvqqk3f9q9r5w --out call.opening && headway receipts verify call.proof --opening call.opening --key log.vkey",
 		Flags: serverFlags(&cli.StringFlag{Name: "out", Usage: "the `FILE` to write; left out: standard output"}),
 		Action: onServer([]string{"ID"}, func(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
-			o, err := s.OpenReceipt(ctx, args[0])
+			id, err := newest(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			o, err := s.OpenReceipt(ctx, id)
 			if err != nil {
 				return err
 			}

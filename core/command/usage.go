@@ -51,6 +51,9 @@ func showUsage(ctx context.Context, c *cli.Context, s *control.Client, _ []strin
 		if c.IsSet("by") {
 			return wrongUsage("--by does not go with --export", "an export has a row for each day, key, model, provider and node")
 		}
+		if c.Bool("json") {
+			return wrongUsage("--json does not go with --export", "--export json has the rows as JSON")
+		}
 		query.Set("by", exportCut)
 	default:
 		return wrongUsage(fmt.Sprintf("--export: %q is neither csv nor json", export), "usage: "+c.Command.UsageText)

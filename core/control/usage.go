@@ -260,6 +260,9 @@ func (d *Desk) period(r *http.Request) (from, to time.Time, err error) {
 	}
 	if !from.Before(to) {
 		err = core.Field("from", "is not before to")
+		if q.Get("to") == "" {
+			err = core.Field("from", "is later than now, which to is where it is left out")
+		}
 	}
 	return from, to, err
 }

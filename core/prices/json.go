@@ -89,6 +89,9 @@ func (p *parser) token() (json.Token, error) {
 		at := min(int(syntax.Offset), len(p.text))
 		return nil, core.Errorf(core.Invalid, "line %d: this is not JSON: %v", 1+bytes.Count(p.text[:at], []byte("\n")), syntax)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		if len(bytes.TrimSpace(p.text)) == 0 {
+			return nil, core.Errorf(core.Invalid, "there is nothing in it")
+		}
 		return nil, p.wrong("this is not JSON: it is cut short")
 	}
 	return nil, p.wrong("this is not JSON: %v", err)

@@ -203,7 +203,7 @@ func TestExact(t *testing.T) {
 
 func TestHostileSheets(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
-		"empty":         {"", "cut short"},
+		"empty":         {" \n", "nothing in it"},
 		"not JSON":      {"<html>", "line 1: this is not JSON"},
 		"a list":        {"[]", "none of the price sheets"},
 		"another":       {`{"a": {"b": 1}}`, "none of the price sheets"},

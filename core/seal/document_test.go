@@ -189,6 +189,15 @@ func TestDocumentInPython(t *testing.T) {
 		p.refuses("the end is gone", joined(all[:i]), keys...)
 		p.refuses("a flipped bit", changed, keys...)
 	}
+	whole := lines(r.export(ExportOptions{}, "2027-02"))
+	p.accepts(joined(whole), keys...)
+	origin := `"` + originOf(testEdge, "2027-02") + `"`
+	head := []byte(strings.Replace(string(whole[0]), origin, origin+","+origin, 1))
+	p.refuses("no logs", []byte(strings.Replace(string(whole[0]), origin, "", 1)), keys...)
+	p.refuses("a log twice", slices.Concat(head, joined(whole[1:]), joined(whole[1:])), keys...)
+	p.refuses("measurements of nothing", slices.Concat([]byte(`{"id":"x","measurements":{}}`+"\n"), joined(whole)), keys...)
+	more := bytes.Replace(whole[1], []byte(`{"checkpoint"`), []byte(`{"a":1,"checkpoint"`), 1)
+	p.refuses("a field more", slices.Concat(whole[0], more, joined(whole[2:])), keys...)
 }
 
 // TestDocumentsLeaf reads the leaf that RECEIPT.md shows.
