@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -456,6 +457,16 @@ func (d *Desk) fromNodes(s *snapshot, m made, providers []*core.Provider, offers
 		}
 	}
 	return providers, offers
+}
+
+// clashNotes are notes on the offers of nodes that are left out.
+func (d *Desk) clashNotes() (notes []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range sortedKeys(d.clashes) {
+		notes = append(notes, fmt.Sprintf("offer %s of a node is left out: another has its id, or it has the Auto Router's name", id))
+	}
+	return notes
 }
 
 // sayClashes says which offers of nodes are left out, each once for as long as it

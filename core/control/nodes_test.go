@@ -315,6 +315,10 @@ func TestNodeOffers(t *testing.T) {
 		t.Errorf("what was left out was said %d times", said)
 	}
 
+	if v := r.must("POST", "apply", ""); !strings.Contains(fmt.Sprint(v["notes"]), "offer gpu/auto of a node is left out") {
+		t.Errorf("apply tells %v", v["notes"])
+	}
+
 	// It is free, so it is the cheapest; its owner's own calls go elsewhere, and a
 	// node that is not there gets none.
 	key := func(body string) string { return r.must("POST", "keys", body)["key"].(string) }

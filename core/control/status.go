@@ -3,6 +3,7 @@ package control
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"time"
 
 	"headway/core"
@@ -170,5 +171,5 @@ func (d *Desk) postApply(r *http.Request) (any, error) {
 	if err := d.apply(c, whoOf(r)); err != nil {
 		return nil, err
 	}
-	return Applied{c.Path, len(c.Providers), len(c.Offers), len(c.Keys), c.Notes, d.onlyRestart(c)}, nil
+	return Applied{c.Path, len(c.Providers), len(c.Offers), len(c.Keys), slices.Concat(c.Notes, d.clashNotes()), d.onlyRestart(c)}, nil
 }
