@@ -58,7 +58,7 @@ func serve(o command.ServeOptions) error {
 		return err
 	}
 	defer func() { logError(log, "store", st.Close()) }()
-	secrets, err := command.OpenSecrets(file)
+	secrets, err := command.OpenSecrets(file, st)
 	if err != nil {
 		return err
 	}

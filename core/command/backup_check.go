@@ -75,7 +75,7 @@ func (r *restored) read(ctx context.Context, dir string, st *store.Store, clock 
 	}
 	f := conf.Default()
 	f.Data = dir
-	secrets, err := OpenSecrets(&f)
+	secrets, err := OpenSecrets(&f, st)
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func (d *demonstration) play(now time.Time, log *slog.Logger) (err error) {
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
-	secrets, err := OpenSecrets(d.file)
+	secrets, err := OpenSecrets(d.file, st)
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}

@@ -244,7 +244,7 @@ func verifyProof(c *cli.Context, path string, text []byte) error {
 	if err != nil {
 		return refusedFile(path, err)
 	}
-	var opening seal.Opening
+	var opening control.Opening
 	if file := c.String("opening"); file != "" {
 		text, err := readSmall(file)
 		if err != nil {
@@ -252,6 +252,11 @@ func verifyProof(c *cli.Context, path string, text []byte) error {
 		}
 		if err := json.Unmarshal(text, &opening); err != nil {
 			return failed{&core.Error{Kind: core.Invalid, Msg: file + ": it is not what headway receipts reveal prints"}}
+		}
+		_, log := seal.EdgeOf(p.Checkpoint.Origin)
+		if opening.ID != p.Leaf.ID || opening.Log != log || opening.Index != p.Index {
+			return failed{&core.Error{Kind: core.Invalid, Msg: printable(fmt.Sprintf("%s: it is of receipt %s, leaf %d of log %s, and the proof is of %s, leaf %d of log %s",
+				file, opening.ID, opening.Index, opening.Log, p.Leaf.ID, p.Index, log))}}
 		}
 		if err := opening.Check(p.Leaf); err != nil {
 			return refusedFile(file, err)

@@ -75,7 +75,7 @@ func (h *history) start() {
 	log := slog.New(slog.DiscardHandler)
 	h.st, err = store.Open(f.Data, store.Options{Clock: h.clock, Log: log})
 	must(err)
-	secrets, err := command.OpenSecrets(f)
+	secrets, err := command.OpenSecrets(f, h.st)
 	must(err)
 	board, err := measure.NewBoard(h.clock, h.st)
 	must(err)

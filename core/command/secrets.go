@@ -12,6 +12,7 @@ import (
 	"headway/conf"
 	"headway/core"
 	"headway/core/ledger"
+	"headway/core/seal"
 )
 
 // Secrets are what a server keeps in files of its own in the data folder.
@@ -30,8 +31,11 @@ const (
 // be there, and makes what is missing (SPEC §24). The configuration's token goes
 // before the file's. A file that cannot be read is an error: another pepper would
 // make every key unknown.
-func OpenSecrets(f *conf.File) (Secrets, error) {
+func OpenSecrets(f *conf.File, vault core.Vault) (Secrets, error) {
 	var s Secrets
+	if err := pepperThere(f.Data, vault); err != nil {
+		return s, err
+	}
 	text, err := kept(filepath.Join(f.Data, pepperFile), func() string {
 		made := ledger.NewPepper()
 		return hex.EncodeToString(made[:])
@@ -49,6 +53,21 @@ func OpenSecrets(f *conf.File) (Secrets, error) {
 	text, err = kept(filepath.Join(f.Data, tokenFile), func() string { return "hwa_" + rand.Text() + rand.Text() })
 	s.AdminToken = core.NewSecret(text)
 	return s, err
+}
+
+// pepperThere refuses a folder whose pepper is gone: the one that its signing keys are
+// sealed with.
+func pepperThere(data string, vault core.Vault) error {
+	name := filepath.Join(data, pepperFile)
+	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	sealed := false
+	if err := vault.All(seal.KindKeys, func(string, []byte) bool { sealed = true; return false }); err != nil || !sealed {
+		return err
+	}
+	return &core.Error{Kind: core.Unavailable, Msg: name + ": is gone",
+		Hint: "restore it from a backup: without it no key of this folder is valid, and its receipts cannot be signed"}
 }
 
 // kept reads a file of one line, made where there is none, whole or not at all.

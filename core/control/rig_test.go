@@ -154,7 +154,7 @@ func (r *rig) open() error {
 		}
 		r.stop = func() {}
 	}
-	secrets, err := command.OpenSecrets(f)
+	secrets, err := command.OpenSecrets(f, r.store)
 	if err != nil {
 		return err
 	}
