@@ -166,10 +166,8 @@ func features() value[core.Feature] {
 		},
 		show: func(f *core.Feature) *yaml.Node {
 			node := &yaml.Node{Kind: yaml.SequenceNode}
-			for i, name := range core.FeatureNames {
-				if *f>>i&1 == 1 {
-					node.Content = append(node.Content, plainNode(name))
-				}
+			for _, name := range f.Names() {
+				node.Content = append(node.Content, plainNode(name))
 			}
 			return node
 		},

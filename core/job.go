@@ -1,5 +1,10 @@
 package core
 
+import (
+	"encoding/json"
+	"slices"
+)
+
 // Operation is what a call asks a provider to do.
 type Operation string
 
@@ -27,6 +32,37 @@ const (
 // FeatureNames are the names of the features in configuration files, in the
 // order of their bits.
 var FeatureNames = [...]string{"tools", "images", "schema", "audio", "documents"}
+
+// Names are those of the features in f, never nil.
+func (f Feature) Names() []string {
+	names := []string{}
+	for bit, name := range FeatureNames {
+		if f>>bit&1 == 1 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// MarshalJSON writes the names.
+func (f Feature) MarshalJSON() ([]byte, error) { return json.Marshal(f.Names()) }
+
+// UnmarshalJSON reads them.
+func (f *Feature) UnmarshalJSON(b []byte) error {
+	var names []string
+	if err := json.Unmarshal(b, &names); err != nil {
+		return err
+	}
+	*f = 0
+	for _, name := range names {
+		bit := slices.Index(FeatureNames[:], name)
+		if bit < 0 {
+			return Errorf(Invalid, "there is no feature of that name")
+		}
+		*f |= 1 << bit
+	}
+	return nil
+}
 
 // Job is a request reduced to what choosing and charging need. The text of the
 // request stays in Body, which only an adapter reads.

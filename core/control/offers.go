@@ -41,11 +41,7 @@ func (d *Desk) view(e *market.Entry) Offer {
 		v.CacheLifetime = l.V.String()
 	}
 	if o.Features.OK {
-		for i, name := range core.FeatureNames {
-			if o.Features.V>>i&1 == 1 {
-				v.Features = append(v.Features, name)
-			}
-		}
+		v.Features = o.Features.V.Names()
 	}
 	return v
 }

@@ -119,9 +119,6 @@ func checkModel(m *core.NodeModel) error {
 			return fmt.Errorf("its limits are out of range")
 		}
 	}
-	if m.Features.OK && m.Features.V >= 1<<len(core.FeatureNames) {
-		return fmt.Errorf("it has features that there are not")
-	}
 	return nil
 }
 

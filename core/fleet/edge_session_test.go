@@ -190,9 +190,6 @@ func TestReports(t *testing.T) {
 		"max output": func(r *core.NodeReport, u *core.NodeUpstream, m *core.NodeModel) {
 			m.Limits.MaxOutput = core.Some[int64](-5)
 		},
-		"features": func(r *core.NodeReport, u *core.NodeUpstream, m *core.NodeModel) {
-			m.Features = core.Some[core.Feature](64)
-		},
 		"upstreams": func(r *core.NodeReport, u *core.NodeUpstream, m *core.NodeModel) {
 			for i := range reportUpstreams {
 				r.Upstreams = append(r.Upstreams, core.NodeUpstream{Name: fmt.Sprint(i), Format: core.FormatOllama, Slots: 1})
@@ -205,7 +202,8 @@ func TestReports(t *testing.T) {
 			t.Errorf("%s: it was taken", name)
 		}
 	}
-	for _, text := range []string{"", "{", "[]", `{"upstreams":[{"models":[{"price":{"input_usd_per_mtok":"-1"}}]}]}`, `{"upstreams":[{"slots":1.5}]}`, `{"upstreams":[{"models":[{"features":300}]}]}`} {
+	for _, text := range []string{"", "{", "[]", `{"upstreams":[{"models":[{"price":{"input_usd_per_mtok":"-1"}}]}]}`, `{"upstreams":[{"slots":1.5}]}`, `{"upstreams":[{"models":[{"features":300}]}]}`,
+		`{"upstreams":[{"models":[{"features":["flying"]}]}]}`} {
 		if w := n.helloText([]byte(text)); w.Error == "" {
 			t.Errorf("%s: it was taken", text)
 		}

@@ -131,13 +131,8 @@ func missing(q *Query, refused []Refused) error {
 		if r.Reason != core.RefusedFeature {
 			continue
 		}
-		var names []string
 		lacks := q.Job.Features &^ r.Entry.Offer.Features.V
-		for bit, name := range core.FeatureNames {
-			if lacks&(1<<bit) != 0 {
-				names = append(names, name)
-			}
-		}
+		names := lacks.Names()
 		if lacking == nil || len(names) < len(lacking) {
 			lacking, first = names, lacks&-lacks
 		}
