@@ -409,7 +409,7 @@ func sayVerified(w io.Writer, path string, r *seal.Report) {
 		if l.Receipts > 0 {
 			first, last = at(time.UnixMilli(l.FirstTime)), at(time.UnixMilli(l.LastTime))
 		}
-		t.add(l.Origin, strconv.FormatUint(l.To-l.From, 10), strconv.FormatInt(l.Receipts, 10), "$"+l.Charge.String(), first, last, logNotes(l))
+		t.add(l.Origin, strconv.FormatUint(l.To-l.From, 10), strconv.FormatInt(l.Receipts, 10), "$"+l.Charge.String(), first, last, logNotes(r, l))
 	}
 	t.write(w)
 	for _, k := range r.Keys {
@@ -418,8 +418,8 @@ func sayVerified(w io.Writer, path string, r *seal.Report) {
 	fmt.Fprintf(w, "%s is good: %s, $%s\n", printable(path), several(int(r.Total.Receipts), "receipt"), r.Total.Charge)
 }
 
-// logNotes is what there is to know of one log of an export.
-func logNotes(l seal.LogReport) string {
+// logNotes is what there is to know of one log of an export, whose report is r.
+func logNotes(r *seal.Report, l seal.LogReport) string {
 	var notes []string
 	note := func(when bool, format string, args ...any) {
 		if when {
@@ -436,7 +436,13 @@ func logNotes(l seal.LogReport) string {
 		note(true, "witnessed by %s at %s", printable(l.Witness), at(*l.WitnessedAt))
 	}
 	for _, t := range l.Lost {
-		note(true, "%d signed leaves of %s were lost before it", t.Size, t.Origin)
+		lost := t.Size
+		for _, other := range r.Logs { // what the export has of it is not lost
+			if other.Origin == t.Origin {
+				lost -= min(lost, other.Size)
+			}
+		}
+		note(lost > 0, "%d signed leaves of %s were lost before it", lost, t.Origin)
 	}
 	return strings.Join(notes, ", ")
 }
