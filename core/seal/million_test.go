@@ -156,7 +156,11 @@ func TestFromAStore(t *testing.T) {
 	}
 	mean := sum / time.Duration(len(some))
 	t.Logf("proof of one of %d: %.2f ms, %.2f ms at most of %d", n, float64(mean.Microseconds())/1000, float64(slowest.Microseconds())/1000, len(some))
-	if mean > 100*time.Millisecond {
+	most := 100 * time.Millisecond
+	if !*million { // with others beside it, and the race detector
+		most = 2 * time.Second
+	}
+	if mean > most {
 		t.Errorf("a proof took %v", mean)
 	}
 }
