@@ -185,6 +185,9 @@ func bad(t testing.TB, export []byte, c Check, word string, line int64) *Problem
 	return report.Problem
 }
 
+// Slowly is slowly for tests outside of the package.
+const Slowly = slowly
+
 // lines are those of an export, each with its end.
 func lines(export []byte) [][]byte {
 	list := bytes.SplitAfter(export, []byte("\n"))
