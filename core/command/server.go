@@ -15,6 +15,7 @@ import (
 	"headway/conf"
 	"headway/core"
 	"headway/core/control"
+	"headway/embedded/store"
 )
 
 // What says where a running server is (SPEC §16).
@@ -83,8 +84,7 @@ func dataFolders() (folders []string, own bool) {
 		folders, own = append(folders, folder), true
 	}
 	folder := conf.Default().Data
-	_, err := os.Stat(filepath.Join(folder, "version"))
-	return append(folders, folder), own || err == nil
+	return append(folders, folder), own || store.Is(folder)
 }
 
 // fileData is the data folder that a file names, whatever else is wrong with it:

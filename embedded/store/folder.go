@@ -67,16 +67,25 @@ func writeAt0(f *os.File, b []byte) error {
 	return err
 }
 
+// versionName is of the file that says what a folder is.
+const versionName = "version"
+
+// Is tells whether a folder is that of a store.
+func Is(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, versionName))
+	return err == nil
+}
+
 // checkLayout refuses a folder of somebody else's and one of a newer version.
 func checkLayout(dir string) error {
-	text, err := os.ReadFile(filepath.Join(dir, "version"))
+	text, err := os.ReadFile(filepath.Join(dir, versionName))
 	if errors.Is(err, os.ErrNotExist) {
 		names, err := os.ReadDir(dir)
 		if err != nil {
 			return asError(err, "%s cannot be read", dir)
 		}
 		for _, n := range names {
-			if n.Name() != "lock" && n.Name() != "version.new" && n.Name() != "lost+found" {
+			if n.Name() != "lock" && n.Name() != versionName+".new" && n.Name() != "lost+found" {
 				return &core.Error{
 					Kind: core.Unavailable, Msg: fmt.Sprintf("%s is not a store of headway: it holds %s", dir, n.Name()),
 					Hint: "use a folder that is empty or does not exist",
@@ -104,7 +113,7 @@ func checkLayout(dir string) error {
 
 // writeLayout writes the version record where there is none, whole or not at all.
 func writeLayout(dir string) error {
-	name := filepath.Join(dir, "version")
+	name := filepath.Join(dir, versionName)
 	if _, err := os.Stat(name); err == nil {
 		return nil
 	}
