@@ -109,7 +109,7 @@ func witnessKey() value[string] {
 		_, err := seal.ParseWitnessKey(s)
 		var e *core.Error
 		if errors.As(err, &e) {
-			return fault{"is not the verifier key of a witness: " + strings.TrimPrefix(e.Msg, "this is not the verifier key of a witness: "), e.Hint}
+			return fault{strings.TrimPrefix(e.Msg, "this "), e.Hint}
 		}
 		return fault{}
 	})

@@ -130,8 +130,7 @@ func eraseReceipts(ctx context.Context, c *cli.Context, s *control.Client, ids [
 	} else {
 		say = func(string, ...any) {}
 	}
-	for pass := 0; pass < erasePasses; pass++ {
-		before := total.Receipts
+	erase := func() (erased int, err error) {
 		for more := true; more; {
 			if len(ids) > 0 {
 				n := min(len(ids), eraseAtOnce)
@@ -139,8 +138,9 @@ func eraseReceipts(ctx context.Context, c *cli.Context, s *control.Client, ids [
 			}
 			done, err := s.EraseReceipts(ctx, e)
 			if err != nil {
-				return err
+				return erased, err
 			}
+			erased += done.Receipts
 			total.Receipts += done.Receipts
 			total.Looked += done.Looked
 			total.Unsealed += done.Unsealed
@@ -149,7 +149,14 @@ func eraseReceipts(ctx context.Context, c *cli.Context, s *control.Client, ids [
 			e.Next, more = done.Next, done.Next != "" || len(ids) > 0
 			say("%d erased of %d", total.Receipts, total.Looked)
 		}
-		if pass > 0 && total.Receipts == before {
+		return erased, nil
+	}
+	for pass := range erasePasses {
+		erased, err := erase()
+		if err != nil {
+			return err
+		}
+		if pass > 0 && erased == 0 {
 			break
 		}
 		// It waits for calls that are under way: those of this person have receipts then.

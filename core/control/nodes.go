@@ -459,12 +459,14 @@ func (d *Desk) fromNodes(s *snapshot, m made, providers []*core.Provider, offers
 	return providers, offers
 }
 
+const clashReason = "another has its id, or it has the Auto Router's name"
+
 // clashNotes are notes on the offers of nodes that are left out.
 func (d *Desk) clashNotes() (notes []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range sortedKeys(d.clashes) {
-		notes = append(notes, fmt.Sprintf("offer %s of a node is left out: another has its id, or it has the Auto Router's name", id))
+		notes = append(notes, fmt.Sprintf("offer %s of a node is left out: %s", id, clashReason))
 	}
 	return notes
 }
@@ -476,7 +478,7 @@ func (d *Desk) sayClashes(clashes []*core.Offer) {
 	for _, o := range clashes {
 		now[o.ID] = true
 		if !d.clashes[o.ID] {
-			d.Log.Warn("an offer of a node is left out: another has its id, or it has the Auto Router's name", "offer", o.ID, "node", o.Provider.Node)
+			d.Log.Warn("an offer of a node is left out: "+clashReason, "offer", o.ID, "node", o.Provider.Node)
 		}
 	}
 	d.clashes = now

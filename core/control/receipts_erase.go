@@ -66,8 +66,8 @@ func (e *Erasure) check() error {
 		return core.Field("month", "does not go with ids")
 	}
 	if e.Month != "" && !e.Secret {
-		if _, err := time.Parse("2006-01", e.Month); err != nil {
-			return core.Field("month", "%s is not a month such as 2026-11", quoted(e.Month))
+		if err := checkMonth(e.Month, e.Month); err != nil {
+			return err
 		}
 	}
 	for _, id := range append([]core.CallID{e.Next}, e.IDs...) {

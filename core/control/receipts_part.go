@@ -47,9 +47,9 @@ func (d *Desk) receiptParts(s *seal.Sealer, q url.Values) ([]seal.Part, error) {
 		return nil, err
 	}
 	month, kept, gone := q.Get("month"), d.kept(), s.Status().Broken
-	if at := calendar(seal.Month(month)); month != "" {
-		if _, err := time.Parse("2006-01", string(at)); err != nil {
-			return nil, core.Field("month", "%s is not a month such as 2026-11", quoted(month))
+	if month != "" {
+		if err := checkMonth(string(calendar(seal.Month(month))), month); err != nil {
+			return nil, err
 		}
 	}
 	first := seal.Month(from.UTC().Format("2006-01")) // a receipt is never in a log of before its call
@@ -96,6 +96,14 @@ func (d *Desk) receiptParts(s *seal.Sealer, q url.Values) ([]seal.Part, error) {
 		return nil, e
 	}
 	return parts, nil
+}
+
+// checkMonth refuses what is no calendar month; said is how it was given.
+func checkMonth(month, said string) error {
+	if _, err := time.Parse("2006-01", month); err != nil {
+		return core.Field("month", "%s is not a month such as 2026-11", quoted(said))
+	}
+	return nil
 }
 
 // givenUp tells whether a log is one that is not all here, and that no backup explains.
