@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -42,6 +43,8 @@ type restoredLog struct {
 	Root       string           `json:"root,omitempty"`       // base64, of what was signed
 	Verdict    seal.Verdict     `json:"verdict"`
 	Problem    string           `json:"problem,omitempty"`
+	// GivenUp: a later log's first leaf says that what was signed of this one is gone.
+	GivenUp bool `json:"given_up,omitempty"`
 }
 
 // check opens a restored folder, reads all of its receipts and recomputes its logs. An
@@ -92,9 +95,15 @@ func (r *restored) read(ctx context.Context, dir string, st *store.Store, clock 
 		return err
 	}
 	r.Logs = []restoredLog{}
-	for _, m := range months {
+	gone := map[seal.Tree]bool{}
+	for _, m := range slices.Backward(months) { // a log says what is gone of those before
 		step.say("checking: log %s", m)
 		l := restoredLog{Log: m}
+		if lost, err := seal.Lost(sealer.Source(), m); err == nil {
+			for _, t := range lost {
+				gone[t] = true
+			}
+		}
 		head, err := sealer.Checkpoint(m)
 		var known *core.Error
 		if errors.As(err, &known) && known.Kind == core.NotFound {
@@ -111,13 +120,17 @@ func (r *restored) read(ctx context.Context, dir string, st *store.Store, clock 
 		}
 		if err != nil {
 			l.Problem = err.Error()
-			r.Problems = append(r.Problems, l.Problem)
+			if l.GivenUp = head != nil && gone[head.Tree]; !l.GivenUp {
+				r.Problems = append(r.Problems, l.Problem)
+			}
 		}
 		r.Logs = append(r.Logs, l)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 	}
+	slices.Reverse(r.Logs)
+	slices.Reverse(r.Problems)
 	r.OK = len(r.Problems) == 0
 	return nil
 }
@@ -129,6 +142,11 @@ func (r *restored) write(w io.Writer) {
 		t.add(string(l.Log), strconv.FormatUint(l.Size, 10), leafCount(l.SignedSize), l.Root, string(l.Verdict))
 	}
 	t.write(w)
+	for _, l := range r.Logs {
+		if l.GivenUp {
+			fmt.Fprintf(w, "note: %s; the log behind it says so\n", printable(l.Problem))
+		}
+	}
 	span := ""
 	if r.First.OK {
 		span = fmt.Sprintf(", of calls from %s to %s UTC", at(r.First.V), at(r.Last.V))

@@ -425,6 +425,15 @@ func TestVerifyFindsDamage(t *testing.T) {
 	says(t, r.run(1, "backup", "verify", "b.tar"), "short", "b.tar: log ", "has 4 leaves, and 7 were signed")
 	// It is restored all the same: there may be no better one.
 	says(t, r.run(0, "restore", "b.tar", "--data", "new"), "has 4 leaves, and 7 were signed: it was so when the backup was made")
+
+	// Once a log says that what was signed is gone, a backup of both is what it should be.
+	g = r.start("mixed")
+	r.run(0, "receipts", "renew", "--data", "mixed", "--yes")
+	r.call(g, backupKey)
+	g.awaitLeaves(t, r.client, 2)
+	r.run(0, "backup", "--out", "c.tar", "--data", "mixed")
+	g.kill()
+	says(t, r.run(0, "backup", "verify", "c.tar"), "has 4 leaves, and 7 were signed; the log behind it says so", "c.tar is good")
 }
 
 // withLog is a folder with the log folder of another.

@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -68,6 +69,27 @@ func TestATextIsApplied(t *testing.T) {
 }
 
 // What was made does not give way to the file without a word.
+func TestAShorterRetentionSaysWhatExpires(t *testing.T) {
+	r := newRig(t)
+	keeps := func(months string) string {
+		r.write(file + "retention: {receipts_months: " + months + "}\n")
+		notes, _ := r.must("POST", "apply", "")["notes"].([]any)
+		return fmt.Sprint(notes...)
+	}
+	first := keeps("12")
+	if !strings.Contains(first, "retention: receipts of before 20") || !strings.Contains(first, "-01 are hidden") {
+		t.Errorf("all was kept, and a year is from now on: notes %q", first)
+	}
+	if said := keeps("12") + keeps("24"); strings.Contains(said, "retention") {
+		t.Errorf("nothing expires by it: notes %q", said)
+	}
+	r.write(file + "retention: {receipts_months: 1}\n")
+	r.desk.Reload()
+	if !strings.Contains(r.log.String(), "retention: receipts of before") {
+		t.Error("a reload does not log what expires by it")
+	}
+}
+
 func TestAFileAgainstWhatWasMade(t *testing.T) {
 	r := newRig(t)
 	r.must("POST", "providers", r.fill(posted))

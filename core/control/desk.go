@@ -160,51 +160,58 @@ func NewDesk(p Parts) (*Desk, error) {
 
 // Apply puts the configuration file that serve was started with into force, as
 // one snapshot or not at all.
-func (d *Desk) Apply(c *Config) error { return d.apply(c, viaStart) }
+func (d *Desk) Apply(c *Config) error {
+	_, err := d.apply(c, viaStart)
+	return err
+}
 
-// apply puts a file into force; via says in the audit log what did it.
-func (d *Desk) apply(c *Config, via string) error {
+// apply puts a file into force; via says in the audit log what did it. The notes say
+// what expires by it.
+func (d *Desk) apply(c *Config, via string) ([]string, error) {
 	if c.CheckScripts != nil {
 		if err := c.CheckScripts(d.scripts()); err != nil {
 			const folder = "routing.scripts"
 			if d.first != nil && c.Fixed[folder] != d.first.Fixed[folder] {
 				e := core.Errorf(core.Invalid, "%s takes effect at a start, so no script of its folder can be chosen as a strategy before", folder)
 				e.Hint = "start headway anew with this file; headway check says whether it is good"
-				return e
+				return nil, e
 			}
-			return err
+			return nil, err
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s, err := d.build(c, d.force.Load().made)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	old, err := d.applied(false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	changes, err := d.fileChanges(old, d.things(c), Entry{Who: whoFile, Via: via, File: c.Path})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := d.recordFile(changes); err != nil {
-		return err
+		return nil, err
 	}
+	before := d.force.Load().file
 	d.install(s)
 	if d.first == nil {
 		d.first = c
+		return nil, nil // what was in force before is not known
 	}
-	return nil
+	return expiring(before.Settings.Retention, c.Settings.Retention, d.Clock()), nil
 }
 
 // Reload reads the file again and applies it; what is wrong with it is logged
 // and nothing changes.
 func (d *Desk) Reload() {
+	var notes []string
 	c, err := d.Parse.File()
 	if err == nil {
-		err = d.apply(c, viaSignal)
+		notes, err = d.apply(c, viaSignal)
 	}
 	if err != nil {
 		d.Log.Error("the configuration was not reloaded, the last one stays in force", "reason", err)
@@ -213,6 +220,9 @@ func (d *Desk) Reload() {
 	d.Log.Info("the configuration was reloaded", "providers", len(c.Providers), "offers", len(c.Offers), "keys", len(c.Keys))
 	if fixed := d.onlyRestart(c); len(fixed) > 0 {
 		d.Log.Warn("only a restart changes these", "settings", fixed)
+	}
+	for _, note := range notes {
+		d.Log.Warn("the configuration", "note", note)
 	}
 }
 

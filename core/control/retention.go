@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"headway/core"
@@ -40,6 +41,21 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// expiring says what a change of the retention lets expire.
+func expiring(old, is core.Retention, now time.Time) (notes []string) {
+	was, k := keptOf(old, now), keptOf(is, now)
+	for _, of := range []struct {
+		what    string
+		was, is time.Time
+	}{{"receipts", was.receipts, k.receipts}, {"timings and decisions of receipts", was.measurements, k.measurements}, {"audit entries", was.audit, k.audit}} {
+		if of.is.After(of.was) {
+			notes = append(notes, fmt.Sprintf("retention: %s of before %s are hidden from now on and deleted in %d minutes at the soonest: the retention of before keeps them",
+				of.what, of.is.Format(time.DateOnly), int(sureAfter.Minutes())))
+		}
+	}
+	return notes
 }
 
 // kept is what holds now: what is of before is not shown.

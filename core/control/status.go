@@ -168,8 +168,9 @@ func (d *Desk) postApply(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.apply(c, whoOf(r)); err != nil {
+	notes, err := d.apply(c, whoOf(r))
+	if err != nil {
 		return nil, err
 	}
-	return Applied{c.Path, len(c.Providers), len(c.Offers), len(c.Keys), slices.Concat(c.Notes, d.clashNotes()), d.onlyRestart(c)}, nil
+	return Applied{c.Path, len(c.Providers), len(c.Offers), len(c.Keys), slices.Concat(c.Notes, d.clashNotes(), notes), d.onlyRestart(c)}, nil
 }

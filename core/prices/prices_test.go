@@ -126,6 +126,17 @@ func TestLiteLLM(t *testing.T) {
 	}
 }
 
+func TestByteOrderMark(t *testing.T) {
+	with, err := prices.Read([]byte("\ufeff" + liteLLM))
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, err := prices.Read([]byte(liteLLM))
+	if err != nil || len(with.Entries) == 0 || len(with.Entries) != len(without.Entries) {
+		t.Fatalf("%d entries, %d without a byte order mark (%v)", len(with.Entries), len(without.Entries), err)
+	}
+}
+
 func TestModelsDev(t *testing.T) {
 	s := read(t, `{"openai": {"id": "openai", "env": ["X"], "models": {
 	  "model-one": {"id": "model-one", "cost": {"input": 0.15, "output": 0.6, "cache_read": 0.075, "input_audio": 10, "reasoning": 0}, "limit": {"context": 128000, "output": 16384}},

@@ -4,6 +4,7 @@
 package prices
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"slices"
@@ -64,7 +65,7 @@ type Above struct {
 
 // Read reads a sheet and finds out which it is.
 func Read(text []byte) (*Sheet, error) {
-	root, err := parse(text)
+	root, err := parse(bytes.TrimPrefix(text, []byte("\ufeff")))
 	if err != nil {
 		return nil, err
 	}

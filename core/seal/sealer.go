@@ -265,13 +265,8 @@ func (s *Sealer) giveUp(r Recovery) {
 
 // begins tells whether a log's first leaf says that it follows a tree.
 func (s *Sealer) begins(m Month, prev Tree) bool {
-	ok := false
-	err := readLeaves(s.src, m, 0, 1, func(_ uint64, text []byte) bool {
-		leaf, err := ParseLeaf(text)
-		ok = err == nil && leaf.Prev != nil && *leaf.Prev == prev
-		return true
-	})
-	return err == nil && ok
+	first, err := firstLeaf(s.src, m)
+	return err == nil && first.Prev != nil && *first.Prev == prev
 }
 
 // owe notes that a log is to be signed where it has grown since it was.

@@ -1,6 +1,8 @@
 package seal
 
 import (
+	"errors"
+
 	"golang.org/x/mod/sumdb/tlog"
 
 	"headway/core"
@@ -127,4 +129,23 @@ func readLeaves(src Source, m Month, from, to uint64, yield func(index uint64, l
 		return core.Errorf(core.Unavailable, "leaf %d of log %s is missing", next, m)
 	}
 	return nil
+}
+
+// firstLeaf is a log's opening.
+func firstLeaf(src Source, m Month) (leaf *Leaf, err error) {
+	var bad error
+	err = readLeaves(src, m, 0, 1, func(_ uint64, text []byte) bool {
+		leaf, bad = ParseLeaf(text)
+		return true
+	})
+	return leaf, errors.Join(err, bad)
+}
+
+// Lost are the trees that a log's first leaf says were signed and are gone.
+func Lost(src Source, m Month) ([]Tree, error) {
+	first, err := firstLeaf(src, m)
+	if err != nil {
+		return nil, err
+	}
+	return first.Lost, nil
 }
