@@ -61,6 +61,8 @@ type importedOffer struct {
 	Notes   []string         `json:"notes,omitempty"`
 	Applied bool             `json:"applied"`
 	Error   string           `json:"error,omitempty"`
+
+	unclear bool // some of its entry cannot be taken
 }
 
 // importedChange is one field of the file that is another in the sheet.
@@ -175,7 +177,7 @@ func compareSheet(sheet *prices.Sheet, offers []control.Offer, providers []contr
 			im.Unmatched = append(im.Unmatched, unmatched{o.ID, why})
 			continue
 		}
-		found := importedOffer{ID: o.ID, From: "admin", Entry: e.Name, Changes: []importedChange{}, Notes: slices.Clone(e.Problems)}
+		found := importedOffer{ID: o.ID, From: "admin", Entry: e.Name, Changes: []importedChange{}, Notes: slices.Clone(e.Problems), unclear: len(e.Problems) > 0}
 		if o.FromFile {
 			found.From = "file"
 		}
@@ -316,6 +318,7 @@ func (im *imported) write(w io.Writer) {
 	for _, o := range im.Offers {
 		result := "not changed"
 		switch {
+		case len(o.Changes) == 0 && o.unclear:
 		case len(o.Changes) == 0:
 			same++
 		case o.From == "file":

@@ -464,7 +464,10 @@ func moment(name, text string, now time.Time, end bool) (time.Time, error) {
 			t = t.AddDate(0, 0, 1)
 		}
 	}
-	if t = t.UTC(); err == nil && t.Year() > 0 && t.Year() < 9999 { // JSON has no other years, nor has a day behind the last
+	if t = t.UTC(); err == nil {
+		if t.Year() < 1970 || t.Year() > 9998 { // JSON ends with 9999, and so does a day behind the last
+			return time.Time{}, core.Field(name, "%s is not within the years 1970 to 9998", quoted(text))
+		}
 		return t, nil
 	}
 	age, days := text, time.Duration(1)

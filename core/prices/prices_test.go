@@ -24,7 +24,8 @@ const liteLLM = `{
  "model-one": {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 1.5e-07, "output_cost_per_token": 6E-7, "cache_read_input_token_cost": 0.000000075,
    "input_cost_per_token_priority": 3e-7, "input_cost_per_image": 0.01, "output_cost_per_image": 0, "supports_vision": true, "max_input_tokens": 128000, "max_output_tokens": 16384, "max_tokens": 16384},
  "claude-one": {"litellm_provider": "anthropic", "input_cost_per_token": 3e-6, "output_cost_per_token": 1.5e-5, "cache_read_input_token_cost": 3e-7, "cache_creation_input_token_cost": 3.75e-6,
-   "cache_creation_input_token_cost_above_1hr": 6e-6, "input_cost_per_token_above_200k_tokens": 6e-6, "output_cost_per_token_above_200k_tokens": 2.25e-5, "cache_read_input_token_cost_above_200k_tokens": 6e-7},
+   "cache_creation_input_token_cost_above_1hr": 6e-6, "input_cost_per_token_above_200k_tokens": 6e-6, "output_cost_per_token_above_200k_tokens": 2.25e-5, "cache_read_input_token_cost_above_200k_tokens": 6e-7,
+   "cache_creation_input_token_cost_above_1hr_above_200k_tokens": 1.2e-5},
  "anthropic.claude-one-v1:0": {"litellm_provider": "bedrock_converse", "input_cost_per_token": 3e-6, "output_cost_per_token": 1.5e-5},
  "eu.anthropic.claude-one-v1:0": {"litellm_provider": "bedrock_converse", "input_cost_per_token": 3.3e-6, "output_cost_per_token": 1.65e-5},
  "bedrock/ap-northeast-1/anthropic.claude-one-v1:0": {"litellm_provider": "bedrock", "input_cost_per_token": 4e-6, "output_cost_per_token": 2e-5},
@@ -74,7 +75,7 @@ func TestLiteLLM(t *testing.T) {
 	}
 	e = find(t, s, prices.Asked{Host: "api.anthropic.com", Format: core.FormatAnthropic, Model: "claude-one"})
 	if e.CacheWrite != rate("3.75") || e.CacheWrite1h != rate("6") || e.Above.V.InputTokens != 200_000 || e.Above.V.Input != rate("6") || e.Above.V.Output != rate("22.5") ||
-		e.Above.V.CacheRead != rate("0.6") || e.Above.V.CacheWrite.OK || len(e.Unread)+len(e.Problems) > 0 {
+		e.Above.V.CacheRead != rate("0.6") || e.Above.V.CacheWrite.OK || e.Above.V.CacheWrite1h != rate("12") || len(e.Unread)+len(e.Problems) > 0 {
 		t.Errorf("%+v", e)
 	}
 	e = find(t, s, openai("odd"))
@@ -143,6 +144,7 @@ func TestModelsDev(t *testing.T) {
 	  "tiered": {"cost": {"input": 1.25, "output": 10, "context_over_200k": {"input": 2.5, "output": 15, "cache_read": 0.25}}},
 	  "newer": {"cost": {"input": 5, "output": 30, "tiers": [{"input": 10, "output": 45, "tier": {"type": "context", "size": 272000}}], "context_over_200k": {"input": 9, "output": 9}}},
 	  "strange": {"cost": {"input": 5, "output": 30, "tiers": [{"input": 10, "output": 45, "tier": {"type": "time", "size": 5}}]}},
+	  "shapes": {"cost": {"input": 5, "output": 30, "tiers": {"a": 1}}, "limit": [1]},
 	  "fine": {"cost": {"input": 0.0000001, "output": 0.1000000}}, "bare": {"limit": {"context": 0}}, "none": 5}},
 	 "google-vertex": {"models": {"gem": {"cost": {"input": 1, "output": 2}}}}, "somebody": {"models": {}}, "nobody": {"name": "no models"}}`)
 	asked := func(model string) *prices.Entry {
@@ -160,6 +162,9 @@ func TestModelsDev(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if e := asked("strange"); e.Above.OK || len(e.Problems) != 1 {
+		t.Errorf("%+v", e)
+	}
+	if e := asked("shapes"); e.Above.OK || len(e.Problems) != 2 {
 		t.Errorf("%+v", e)
 	}
 	if e := asked("fine"); e.Input.OK || e.Output != rate("0.1") || len(e.Problems) != 1 {

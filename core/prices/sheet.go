@@ -183,6 +183,9 @@ func (s *Sheet) liteLLM(root *value) {
 				continue
 			}
 			base, above, _ := strings.Cut(field, "_above_")
+			if rest, hour := strings.CutPrefix(above, "1hr"); hour && (rest == "" || strings.HasPrefix(rest, "_above_")) {
+				base, above = base+"_above_1hr", strings.TrimPrefix(rest, "_above_")
+			}
 			into := &e.Prices
 			if k, ok := strings.CutSuffix(above, "k_tokens"); ok {
 				n, ok := count(k)
@@ -194,9 +197,6 @@ func (s *Sheet) liteLLM(root *value) {
 					tiers[n*1000] = &Prices{}
 				}
 				into = tiers[n*1000]
-			} else if above == "1hr" && base == "cache_creation_input_token_cost" {
-				e.CacheWrite1h = e.rate(field, v, perToken, false)
-				continue
 			} else if above != "" {
 				base = field
 			}
@@ -209,6 +209,8 @@ func (s *Sheet) liteLLM(root *value) {
 				into.CacheRead = e.rate(field, v, perToken, false)
 			case "cache_creation_input_token_cost":
 				into.CacheWrite = e.rate(field, v, perToken, false)
+			case "cache_creation_input_token_cost_above_1hr":
+				into.CacheWrite1h = e.rate(field, v, perToken, false)
 			default:
 				if into != &e.Prices && *into == (Prices{}) {
 					delete(tiers, tierOf(above))
@@ -284,6 +286,9 @@ func (s *Sheet) modelsDev(root *value) {
 			}
 			e.tier(tiers)
 			limit := of.get("limit")
+			if limit != nil && limit.kind != isObject {
+				e.problem("limit", core.Errorf(core.Invalid, "it is no object"))
+			}
 			e.Context, e.MaxOutput = e.tokens("limit.context", limit.get("context")), e.tokens("limit.output", limit.get("output"))
 			s.Entries = append(s.Entries, e)
 		}
@@ -321,6 +326,9 @@ func (e *Entry) modelsDevPrices(at string, cost *value) (p Prices) {
 // modelsDevTiers reads the newer list of tiers, each with its rates and, as tier, what
 // it begins at.
 func (e *Entry) modelsDevTiers(list *value, tiers map[int64]*Prices) {
+	if list.kind != isList {
+		e.problem("cost.tiers", core.Errorf(core.Invalid, "it is no list"))
+	}
 	for i := range list.list {
 		of := &list.list[i]
 		tier := of.get("tier")

@@ -73,6 +73,9 @@ func ParseWitnessKey(text string) (WitnessKey, error) {
 	return k, nil
 }
 
+// latest is the last second of the year 9999: text and JSON have no later time.
+const latest = 253402300799
+
 // errUnwitnessed says that a note has no line of a witness.
 var errUnwitnessed = errors.New("the witness has not signed it")
 
@@ -97,7 +100,7 @@ func (k WitnessKey) cosigned(note []byte) (line []byte, at time.Time, err error)
 			return nil, at, errSignature
 		}
 		seconds := binary.BigEndian.Uint64(raw)
-		if seconds>>63 != 0 || !ed25519.Verify(k.Public[:], fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", seconds, text), raw[8:]) {
+		if seconds > latest || !ed25519.Verify(k.Public[:], fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", seconds, text), raw[8:]) {
 			return nil, at, errSignature
 		}
 		// A witness may sign more than once; the newest counts.

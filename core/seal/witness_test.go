@@ -291,6 +291,19 @@ func TestWitness(t *testing.T) {
 
 // TestWitnessFails: what a witness does wrong is told, nothing of it is kept, the log is
 // signed all the same, and it is made up for once the witness does right.
+// TestWitnessTime: no clock that goes in milliseconds makes a time that JSON cannot have.
+func TestWitnessTime(t *testing.T) {
+	strict := newStrictWitness(t)
+	text := "edge.example/1/2026-11\n1\nAAAA\n"
+	for last, want := range map[int64]error{latest: nil, latest + 1: errSignature, 1_796_063_400_000: errSignature} {
+		strict.time = last - 1
+		_, at, err := strict.key.cosigned([]byte(text + "\n" + strict.cosign(text)))
+		if err != want || err == nil && at.Year() != 9999 {
+			t.Errorf("%d: %v %v, want %v", last, at, err, want)
+		}
+	}
+}
+
 func TestWitnessFails(t *testing.T) {
 	r, strict := newRig(t), newStrictWitness(t)
 	server := httptest.NewServer(strict)
