@@ -253,6 +253,18 @@ func (r *reader) integer() int64 {
 	return n
 }
 
+// count reads an integer from 0 to 2^53−1.
+func (r *reader) count() uint64 {
+	from := r.at
+	n := r.integer()
+	if n < 0 {
+		r.at = from
+		r.fail("a number that is negative")
+		return 0
+	}
+	return uint64(n)
+}
+
 // skip reads any value.
 func (r *reader) skip() {
 	switch c := r.peek(); {

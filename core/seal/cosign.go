@@ -79,6 +79,23 @@ const latest = 253402300799
 // errUnwitnessed says that a note has no line of a witness.
 var errUnwitnessed = errors.New("the witness has not signed it")
 
+// cosignedBy gives the first of some witnesses that has signed a note, and when. No line
+// of any of them may be wrong: errSignature, with the name of whose it is. Where none
+// has signed it is errUnwitnessed.
+func cosignedBy(keys []WitnessKey, note []byte) (name string, at time.Time, err error) {
+	err = errUnwitnessed
+	for _, k := range keys {
+		_, signed, e := k.cosigned(note)
+		switch {
+		case errors.Is(e, errSignature):
+			return k.Name, at, e
+		case e == nil && err != nil:
+			name, at, err = k.Name, signed, nil
+		}
+	}
+	return name, at, err
+}
+
 // cosigned gives the witness's signature line on a note, checked, and when it signed.
 // A line of it that is wrong is errSignature, none errUnwitnessed.
 func (k WitnessKey) cosigned(note []byte) (line []byte, at time.Time, err error) {

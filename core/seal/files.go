@@ -297,9 +297,6 @@ func (t *treeChecker) check() error {
 	if frontierRoot(frontier) != c.Root {
 		return t.partial(c, frontier)
 	}
-	if len(frontier) == 0 {
-		return nil
-	}
 	if err := walkFrontier(c.Size, frontier, t.tile, t.leaves); err != nil {
 		return err
 	}

@@ -287,7 +287,7 @@ func parseTree(text string) (t Tree, ok bool) {
 	root, good := parseHash([]byte(lines[2]))
 	t = Tree{lines[0], size, root}
 	_, _, named := splitOrigin(t.Origin)
-	return t, err == nil && good && named && size <= maxSize && t.text() == text
+	return t, err == nil && good && named && size > 0 && size <= maxSize && t.text() == text
 }
 
 // errNote is what ParseCheckpoint says, so that its callers can word it.

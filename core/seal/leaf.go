@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"hash"
 	"strconv"
+	"unicode/utf8"
 
 	"headway/core"
 )
@@ -85,9 +86,15 @@ func checkReceipt(r *core.Receipt) error {
 		{"id", string(r.ID)}, {"kind", string(r.Kind)}, {"model", string(r.Model)}, {"node", string(r.Node)}, {"offer", string(r.Offer)},
 		{"outcome", string(r.Outcome)}, {"provider", string(r.Provider)}, {"usage_from", string(r.UsageFrom)},
 	} {
-		if len(n.value) > maxName {
-			return core.Field(n.name, "%d bytes cannot be sealed, the most are %d", len(n.value), maxName)
+		if size := writtenSize(n.value); size > maxName {
+			return core.Field(n.name, "%d bytes cannot be sealed, the most are %d", size, maxName)
 		}
+	}
+	if r.Charge.V < 0 {
+		return core.Field("charge", "%d picodollars cannot be sealed, a charge is not negative", r.Charge.V)
+	}
+	if p := r.Prices; p != nil && min(p.Input, p.Output, p.CacheRead.V, p.CacheWrite.V, p.CacheWrite1h.V) < 0 {
+		return core.Field("prices", "a negative rate cannot be sealed")
 	}
 	u := &r.Usage
 	for _, n := range [...]struct {
@@ -108,6 +115,15 @@ func checkReceipt(r *core.Receipt) error {
 		return core.Field("at", "a receipt of the year %d cannot be sealed", r.At.Year())
 	}
 	return nil
+}
+
+// writtenSize is how many bytes a text has as it is written, where what is not UTF-8
+// becomes U+FFFD.
+func writtenSize(s string) int {
+	if utf8.ValidString(s) {
+		return len(s)
+	}
+	return len(string([]rune(s)))
 }
 
 // appendName writes a field in the middle of an object; one that is empty is left out.
@@ -353,36 +369,37 @@ func (l *Leaf) parse(text []byte) error {
 	r := reader{text: text}
 	var prev Tree
 	here := 0 // the fields of prev that are there
+	var has struct{ time, format, keys, vkey, origin, index bool }
 	r.object(func(key []byte) {
 		switch string(key) {
 		case "type":
 			l.Type = string(r.string())
 		case "id":
-			l.ID = core.CallID(r.string())
+			l.ID = core.CallID(r.name())
 		case "time":
-			l.Time = r.integer()
+			l.Time, has.time = int64(r.count()), true
 		case "key":
-			l.Key = string(r.string())
+			l.Key = string(r.name())
 		case "owner":
-			l.Owner = string(r.string())
+			l.Owner = string(r.name())
 		case "kind":
-			l.Kind = core.CallKind(r.string())
+			l.Kind = core.CallKind(r.name())
 		case "model":
-			l.Model = core.Model(r.string())
+			l.Model = core.Model(r.name())
 		case "offer":
-			l.Offer = core.OfferID(r.string())
+			l.Offer = core.OfferID(r.name())
 		case "provider":
-			l.Provider = core.ProviderID(r.string())
+			l.Provider = core.ProviderID(r.name())
 		case "node":
-			l.Node = core.NodeID(r.string())
+			l.Node = core.NodeID(r.name())
 		case "outcome":
-			l.Outcome = core.Outcome(r.string())
+			l.Outcome = core.Outcome(r.name())
 		case "attempts":
-			l.Attempts = core.Some(r.integer())
+			l.Attempts = core.Some(int64(r.count()))
 		case "usage":
 			r.usage(&l.Usage)
 		case "usage_from":
-			l.UsageFrom = core.UsageFrom(r.string())
+			l.UsageFrom = core.UsageFrom(r.name())
 		case "prices_picousd_per_token":
 			l.Prices = new(core.Rates)
 			r.prices(l.Prices)
@@ -392,10 +409,11 @@ func (l *Leaf) parse(text []byte) error {
 			l.Private = core.Some(r.hash())
 		case "keys":
 			r.list(func() { l.Keys = append(l.Keys, string(r.string())) })
+			has.keys = true
 		case "vkey":
-			l.Keys = append(l.Keys, string(r.string()))
+			l.Keys, has.vkey = append(l.Keys, string(r.string())), true
 		case "format":
-			if string(r.string()) != formatName {
+			if has.format = string(r.string()) == formatName; !has.format {
 				r.fail("the format is not " + formatName)
 			}
 		case "lost":
@@ -408,15 +426,30 @@ func (l *Leaf) parse(text []byte) error {
 			r.tree(key[len("prev_"):], &prev)
 			here++
 		case "origin":
-			l.Of = string(r.string())
+			l.Of, has.origin = string(r.string()), true
 		case "index":
-			l.At = uint64(max(r.integer(), 0))
+			l.At, has.index = r.count(), true
 		default:
 			r.skip()
 		}
 	})
-	if l.Type == "" {
-		r.fail("a leaf without a type")
+	complete := false
+	switch l.Type {
+	case typeReceipt:
+		complete = l.ID != "" && has.time && l.Private.OK
+	case typeOpen:
+		complete = has.format && has.keys
+	case typeKey:
+		complete = has.vkey
+	case typeErase:
+		complete = has.origin && has.index
+	case typeClose:
+		complete = has.keys
+	default:
+		complete = l.Type != "" // one that is not known
+	}
+	if !complete {
+		r.fail("a leaf without its type, or without a field that all of its type have")
 	}
 	if here == 3 {
 		l.Prev = &prev
@@ -446,7 +479,7 @@ func (r *reader) usage(u *core.Usage) {
 			r.skip()
 			return
 		}
-		*to = core.Some(r.integer())
+		*to = core.Some(int64(r.count()))
 	})
 }
 
@@ -476,13 +509,22 @@ func (r *reader) tree(field []byte, t *Tree) {
 	case "root":
 		t.Root = r.hash()
 	case "size":
-		t.Size = uint64(max(r.integer(), 0))
+		t.Size = r.count()
 	default:
 		r.skip()
 	}
 }
 
-// decimal reads a string of a whole number that 64 bits hold.
+// name reads a string that checkReceipt bounds.
+func (r *reader) name() []byte {
+	text := r.string()
+	if len(text) > maxName {
+		r.fail("a name of more than " + strconv.Itoa(maxName) + " bytes")
+	}
+	return text
+}
+
+// decimal reads a string of a whole number that is not negative and that 64 bits hold.
 func (r *reader) decimal() int64 {
 	text := r.string()
 	if r.bad != nil {
@@ -490,7 +532,7 @@ func (r *reader) decimal() int64 {
 	}
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	var buffer [20]byte
-	if err != nil || string(strconv.AppendInt(buffer[:0], n, 10)) != string(text) {
+	if err != nil || n < 0 || string(strconv.AppendInt(buffer[:0], n, 10)) != string(text) {
 		r.fail("not a whole number in a string")
 		return 0
 	}

@@ -18,7 +18,8 @@ func TestPartOfAMonth(t *testing.T) {
 	old := r.checkpoint("2026-11")
 	r.add(900, 64)
 	c := r.checkpoint("2026-11")
-	for n, bounds := range [][2]uint64{{0, 1}, {0, 256}, {1, 2}, {255, 257}, {300, 310}, {512, 768}, {700, 1001}, {768, 1001}, {1000, 1001}, {5, 1000}, {0, 1000}} {
+	for _, bounds := range [][2]uint64{{0, 1}, {0, 256}, {1, 2}, {255, 257}, {300, 310}, {512, 768}, {700, 1001}, {768, 1001}, {1000, 1001}, {5, 1000}, {0, 1000},
+		{1, 1001}, {101, 1001}, {102, 1001}, {101, 1000}} {
 		p := Part{Checkpoint: c, From: bounds[0], To: bounds[1]}
 		export := r.exportParts(ExportOptions{}, p)
 		l := good(t, export, Check{Keys: r.seal.Keys()}).Logs[0]
@@ -42,24 +43,44 @@ func TestPartOfAMonth(t *testing.T) {
 				bad(t, joined(all[:i]), Check{}, WrongCutShort, int64(i+1))
 			}
 		}
-		// Held against an older checkpoint it needs the proof that the log only grew.
+		// Held against an older checkpoint it needs the proof that the log only grew, and
+		// all that came since.
 		check := Check{Keys: r.seal.Keys(), Saved: old.Note}
 		bad(t, export, check, WrongCutShort, 2)
 		p.Since = &old.Tree
 		grown := r.exportParts(ExportOptions{}, p)
+		good(t, grown, Check{})
+		if p.From > old.Size || p.To < c.Size {
+			bad(t, grown, check, WrongCutShort, 2)
+			continue
+		}
 		if l := good(t, grown, check).Logs[0]; l.Saved != "grown" {
 			t.Fatalf("%+v", l)
 		}
-		good(t, grown, Check{})
 		// The line that binds it is not open to changes either.
 		front := bytes.IndexByte(grown, '\n') + 1
 		end := front + bytes.IndexByte(grown[front:], '\n')
-		for at := end - 700; at < end && n == 3; at += 700 / few(700) {
+		for at := end - 700; at < end && p.From == old.Size; at += 700 / few(700) {
 			flipped := bytes.Clone(grown)
 			flipped[at] ^= 1 << (at % 8)
 			if report := verify(t, flipped, check); report.OK || report.Problem.Line > 3 && !strings.Contains(string(grown[at-9:at+9]), `"part"`) {
 				t.Fatalf("byte %d, %q: %v", at, grown[at-5:at+5], report.Problem)
 			}
+		}
+	}
+	// Against the checkpoint that it has itself, too.
+	same := Check{Keys: r.seal.Keys(), Saved: c.Note}
+	for _, bounds := range [][2]uint64{{1000, 1001}, {5, 1001}, {5, 1000}, {0, 1000}} {
+		p := Part{Checkpoint: c, From: bounds[0], To: bounds[1]}
+		bad(t, r.exportParts(ExportOptions{}, p), same, WrongCutShort, 2)
+		p.Since = &old.Tree
+		bad(t, r.exportParts(ExportOptions{}, p), same, WrongCutShort, 2)
+		p.Since = &c.Tree
+		export := r.exportParts(ExportOptions{}, p)
+		if p.To < c.Size {
+			bad(t, export, same, WrongCutShort, 2)
+		} else if l := good(t, export, same).Logs[0]; l.Saved != "same" {
+			t.Fatalf("%+v", l)
 		}
 	}
 	for _, p := range []Part{{Checkpoint: c, From: 5, To: 5}, {Checkpoint: c, From: 6, To: 5}, {Checkpoint: c, From: 0, To: 1002}, {Checkpoint: c, From: 1001, To: 1002}} {
@@ -193,11 +214,17 @@ func TestProof(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if index == 0 { // its log's first leaf, which is of no receipt
+			if p, err := VerifyProof(text, keys); err == nil {
+				t.Fatalf("%+v", p)
+			}
+			continue
+		}
 		p, err := VerifyProof(text, keys)
 		if err != nil || p.Index != index || p.Checkpoint.Tree != c.Tree {
 			t.Fatal(p, err)
 		}
-		if index > 0 && p.Leaf.ID != receipt(int(index-1), time.Date(2026, 11, 29, 10, 0, 0, int(index-1)*1e6, time.UTC)).ID {
+		if p.Leaf.ID != receipt(int(index-1), time.Date(2026, 11, 29, 10, 0, 0, int(index-1)*1e6, time.UTC)).ID {
 			t.Fatal(p.Leaf.ID)
 		}
 		if _, err := VerifyProof(text, newTestRing(t).Keys()); err == nil {

@@ -65,8 +65,8 @@ type Proven struct {
 // MostProof bounds a proof's text.
 const MostProof = mostNote + 2*maxLeaf
 
-// VerifyProof checks a proof offline against the keys of an edge. Invalid, with
-// what is wrong.
+// VerifyProof checks the proof of a receipt offline against the keys of an edge.
+// Invalid, with what is wrong.
 func VerifyProof(text []byte, keys []Key) (*Proven, error) {
 	bad := func(format string, args ...any) (*Proven, error) {
 		return nil, core.Field("proof", format, args...)
@@ -114,20 +114,21 @@ func VerifyProof(text []byte, keys []Key) (*Proven, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.Type != typeReceipt {
+		return bad("leaf %d of log %s is of type %q, and no receipt", index, c.Origin, l.Type)
+	}
 	return &Proven{l, index, *c}, nil
 }
 
 // Witnessed tells which of some witnesses has signed the proof's checkpoint too.
-// Invalid: none, or its line is not its signature.
+// Invalid: none, or a line of one of them is not its signature.
 func (p *Proven) Witnessed(keys []WitnessKey) (name string, err error) {
-	for _, k := range keys {
-		_, _, err := k.cosigned(p.Checkpoint.Note)
-		switch {
-		case err == nil:
-			return k.Name, nil
-		case errors.Is(err, errSignature):
-			return "", core.Field("proof", "the line of the witness %s is not its signature", k.Name)
-		}
+	name, _, err = cosignedBy(keys, p.Checkpoint.Note)
+	switch {
+	case errors.Is(err, errSignature):
+		return "", core.Field("proof", "the line of the witness %s is not its signature", name)
+	case err != nil:
+		return "", core.Field("proof", "its checkpoint is signed by no witness that was asked for")
 	}
-	return "", core.Field("proof", "its checkpoint is signed by no witness that was asked for")
+	return name, nil
 }

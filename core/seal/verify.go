@@ -3,6 +3,7 @@ package seal
 import (
 	"bufio"
 	"bytes"
+	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -66,9 +67,11 @@ type checker struct {
 	saved  *Checkpoint
 	others []WitnessKey // of whom one must have signed
 
-	log    *LogReport // the one that is read
-	at     int64      // the line that it began with
-	edge   edge       // of what was read of a whole log, until it has the saved size
+	log    *LogReport      // the one that is read
+	before *Tree           // of its edge's log before it; nil: there is none
+	ends   map[string]Tree // the last log of each edge
+	at     int64           // the line that it began with
+	edge   edge            // of what was read of a whole log, until it has the saved size
 	leaf   Leaf
 	buffer []byte
 	id     core.CallID // of the receipt that was read last, until its measurements are
@@ -85,6 +88,7 @@ func (v *checker) start(c Check) error {
 		v.report.KeysFrom = "given"
 	}
 	v.report.OK = true
+	v.ends = map[string]Tree{}
 	if c.Saved == nil {
 		return nil
 	}
@@ -272,7 +276,7 @@ func parseHeader(line []byte) (origins []string, ok bool) {
 	return origins, r.end() == nil && format == formatName && len(origins) > 0
 }
 
-// parse reads the line that a log begins with.
+// parse reads the line that a log begins with, which has one spelling.
 func (l *logLine) parse(line []byte) error {
 	r := reader{text: line}
 	r.object(func(key []byte) {
@@ -293,7 +297,7 @@ func (l *logLine) parse(line []byte) error {
 				case "root":
 					l.since.root = r.hash()
 				case "size":
-					l.since.size = uint64(max(r.integer(), 0))
+					l.since.size = r.count()
 				default:
 					r.fail("an unknown field")
 				}
@@ -304,24 +308,27 @@ func (l *logLine) parse(line []byte) error {
 			r.fail("an unknown field")
 		}
 	})
+	if r.bad == nil && !bytes.Equal(l.append(nil), line) {
+		r.fail("a field is missing")
+	}
 	return r.end()
 }
 
 func (l *logLine) parsePart(r *reader) {
-	count := int64(0)
+	count := uint64(0)
 	r.object(func(key []byte) {
 		switch string(key) {
 		case "count":
-			count = r.integer()
+			count = r.count()
 		case "from":
-			l.from = uint64(max(r.integer(), 0))
+			l.from = r.count()
 		case "to":
-			l.to = uint64(max(r.integer(), 0))
+			l.to = r.count()
 		default:
 			r.fail("an unknown field")
 		}
 	})
-	if count <= 0 || l.to-l.from != uint64(count) || l.from > l.to {
+	if count == 0 || l.to-l.from != count || l.from > l.to {
 		r.fail("a part whose count is not that from its from to its to")
 	}
 }
@@ -447,7 +454,7 @@ func (v *checker) believe(l *logLine) (*Checkpoint, error) {
 	var named []Key
 	for _, text := range l.keys {
 		k, err := ParseKey(text)
-		if err != nil || k.Name != t.Origin || slices.Contains(named, k) {
+		if err != nil || k.Name != t.Origin || k.String() != text || slices.Contains(named, k) {
 			return nil, v.wrong(WrongEdited, "the keys that are named for log %s were edited", t.Origin)
 		}
 		named = append(named, k)
@@ -470,7 +477,7 @@ func (v *checker) believe(l *logLine) (*Checkpoint, error) {
 		return nil, v.wrong(WrongEdited, "the checkpoint was edited: it is not one of a receipt log")
 	}
 	all, err := openNote(l.note, named)
-	if err != nil || !slices.Equal(all.Signed, named) || len(named) == 0 {
+	if err != nil || !slices.Equal(all.Signed, named) || len(named) == 0 || len(named) != linesBy(l.note, t.Origin) {
 		return nil, v.wrong(WrongEdited, "the keys that are named for log %s are not those that have signed it", t.Origin)
 	}
 	c.Cosignatures = all.Cosignatures
@@ -480,6 +487,20 @@ func (v *checker) believe(l *logLine) (*Checkpoint, error) {
 		}
 	}
 	return c, nil
+}
+
+// linesBy counts the lines of a note that are an edge's own: by the log's name, as long
+// as those of its keys. A later kind of key may have longer ones.
+func linesBy(note []byte, origin string) (n int) {
+	front := []byte("— " + origin + " ")
+	for line := range bytes.Lines(note[len(noteText(note)):]) {
+		value, own := bytes.CutPrefix(bytes.TrimSuffix(line, []byte("\n")), front)
+		raw, err := base64.StdEncoding.DecodeString(string(value))
+		if own && err == nil && len(raw) == 4+ed25519.SignatureSize {
+			n++
+		}
+	}
+	return n
 }
 
 // learn adds a key to those that are believed; true: it was not among them.
@@ -492,16 +513,19 @@ func (v *checker) learn(k Key) bool {
 	return true
 }
 
-// begin makes room for a log in the report, and holds its checkpoint against the
-// one before it and against the saved one.
+// begin makes room for a log in the report, and holds its checkpoint against that of
+// the edge's log before it, which need not stand right before it, and against the
+// saved one.
 func (v *checker) begin(c *Checkpoint) error {
-	if last := len(v.report.Logs) - 1; last >= 0 {
-		prev := &v.report.Logs[last]
-		edge, month, _ := splitOrigin(c.Origin)
-		if prevEdge, prevMonth, _ := splitOrigin(prev.Origin); edge == prevEdge && month <= prevMonth {
-			return v.wrong(WrongOrder, "log %s stands behind %s", c.Origin, prev.Origin)
+	name, month, _ := splitOrigin(c.Origin)
+	v.before = nil
+	if before, ok := v.ends[name]; ok {
+		if _, last, _ := splitOrigin(before.Origin); month <= last {
+			return v.wrong(WrongOrder, "log %s stands behind %s", c.Origin, before.Origin)
 		}
+		v.before = &before
 	}
+	v.ends[name] = c.Tree
 	v.report.Logs = append(v.report.Logs, LogReport{Tree: c.Tree, Cosignatures: c.Cosignatures})
 	v.log, v.at = &v.report.Logs[len(v.report.Logs)-1], v.line
 	v.edge = edge{}
@@ -529,19 +553,17 @@ func (v *checker) begin(c *Checkpoint) error {
 
 // witnessed looks for the line of a witness where one is asked for.
 func (v *checker) witnessed(c *Checkpoint) error {
-	for _, k := range v.others {
-		_, at, err := k.cosigned(c.Note)
-		switch {
-		case err == nil:
-			v.log.Witness, v.log.WitnessedAt = k.Name, &at
-			return nil
-		case errors.Is(err, errSignature):
-			return v.wrong(WrongSignature, "the line of the witness %s under the checkpoint of log %s is not its signature", k.Name, c.Origin)
-		}
+	if len(v.others) == 0 {
+		return nil
 	}
-	if len(v.others) > 0 {
+	name, at, err := cosignedBy(v.others, c.Note)
+	switch {
+	case errors.Is(err, errSignature):
+		return v.wrong(WrongSignature, "the line of the witness %s under the checkpoint of log %s is not its signature", name, c.Origin)
+	case err != nil:
 		return v.wrong(WrongUnwitnessed, "the checkpoint of log %s is signed by no witness that was asked for", c.Origin)
 	}
+	v.log.Witness, v.log.WitnessedAt = name, &at
 	return nil
 }
 

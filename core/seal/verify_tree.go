@@ -28,7 +28,7 @@ func (v *checker) tree(l *logLine, c *Checkpoint) error {
 	if s != nil && (s.size < 1 || s.size > c.Size || !l.part || tlog.CheckTree(s.proof, int64(c.Size), c.Root, int64(s.size), s.root) != nil) {
 		return v.wrong(WrongEdited, "the proof that log %s has grown was edited", c.Origin)
 	}
-	if v.log.Saved != "grown" || !l.part {
+	if v.log.Saved == "" || !l.part {
 		return nil
 	}
 	if s == nil || s.size != v.saved.Size {
@@ -36,6 +36,9 @@ func (v *checker) tree(l *logLine, c *Checkpoint) error {
 	}
 	if s.root != v.saved.Root {
 		return v.rewritten()
+	}
+	if l.from > s.size || l.to < c.Size {
+		return v.wrong(WrongCutShort, "this part of log %s has the leaves %d to %d of %d: not all that came after the saved checkpoint, which was over %d", c.Origin, l.from, l.to-1, c.Size, s.size)
 	}
 	return nil
 }
@@ -220,7 +223,7 @@ func (v *checker) take(index uint64, text []byte) error {
 	}
 	for _, text := range l.Keys {
 		k, err := ParseKey(text)
-		if edge, _, _ := splitOrigin(log.Origin); err != nil || k.Name != edge {
+		if edge, _, _ := splitOrigin(log.Origin); err != nil || k.Name != edge || k.String() != text {
 			return v.wrong(WrongFormat, "leaf %d of log %s names a key that is none of its edge", index, log.Origin)
 		}
 		if v.learn(k) {
@@ -233,24 +236,21 @@ func (v *checker) take(index uint64, text []byte) error {
 	return nil
 }
 
-// follows holds a log's first leaf against the log before it in the export.
+// follows holds a log's first leaf against the edge's log before it in the export.
 func (v *checker) follows(l *Leaf) error {
 	v.log.Lost = l.Lost
-	if l.Prev != nil {
-		v.log.Follows = l.Prev.Origin
-	}
-	last := len(v.report.Logs) - 2
-	if last < 0 {
+	if l.Prev == nil {
 		return nil
 	}
-	prev := &v.report.Logs[last]
-	edge, month, _ := splitOrigin(v.log.Origin)
-	prevEdge, prevMonth, _ := splitOrigin(prev.Origin)
-	switch {
-	case edge != prevEdge || l.Prev == nil || l.Prev.Origin != prev.Origin: // the report says what it follows
-	case month.calendar() == prevMonth.calendar() && l.Prev.Size != prev.Size: // begun anew: what was stored is not what was signed
-	case *l.Prev != prev.Tree:
-		return v.wrong(WrongCutShort, "log %s ends at %d leaves, and this leaf says that it has %d and another root", prev.Origin, prev.Size, l.Prev.Size)
+	v.log.Follows = l.Prev.Origin
+	before := v.before
+	if before == nil || before.Origin != l.Prev.Origin {
+		return nil // the report says what it follows
+	}
+	_, month, _ := splitOrigin(v.log.Origin)
+	anew := month != month.calendar() || len(l.Lost) > 0 // what was stored then is not what was signed
+	if !anew && *l.Prev != *before {
+		return v.wrong(WrongCutShort, "log %s ends at %d leaves, and this leaf says that it has %d and another root", before.Origin, before.Size, l.Prev.Size)
 	}
 	return nil
 }

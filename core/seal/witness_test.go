@@ -222,6 +222,40 @@ func TestWitness(t *testing.T) {
 	other := newStrictWitness(t)
 	bad(t, export, Check{Witnesses: []WitnessKey{other.key}}, WrongUnwitnessed, 2)
 	good(t, export, Check{Witnesses: []WitnessKey{other.key, strict.key}})
+	// No line of any of them may be wrong, in whatever order they are named.
+	two := *newest
+	for what, text := range map[string]string{"": newest.text(), WrongSignature: "another text\n"} {
+		line := strings.Replace(other.cosign(text), other.key.Name, "witness.example/w2", 1)
+		second := other.key
+		second.Name = "witness.example/w2"
+		raw, _ := base64.StdEncoding.DecodeString(strings.Fields(line)[2])
+		id := second.id()
+		line = "— " + second.Name + " " + base64.StdEncoding.EncodeToString(append(id[:], raw[4:]...)) + "\n"
+		two.Note = append(bytes.Clone(newest.Note), line...)
+		export := r.exportParts(ExportOptions{}, Part{Checkpoint: &two.Checkpoint})
+		proof, err := Prove(r.seal.Source(), &two.Checkpoint, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := VerifyProof(proof, r.seal.Keys())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, order := range [][]WitnessKey{{strict.key, second}, {second, strict.key}} {
+			name, err := p.Witnessed(order)
+			if what == "" {
+				good(t, export, Check{Witnesses: order})
+				if err != nil || name != order[0].Name {
+					t.Error(name, err)
+				}
+				continue
+			}
+			bad(t, export, Check{Witnesses: order}, what, 2)
+			if err == nil {
+				t.Errorf("a wrong line is passed over in a proof: %s", name)
+			}
+		}
+	}
 	// The time is signed too.
 	line, _, err := strict.key.cosigned(newest.Note)
 	if err != nil {
