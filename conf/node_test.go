@@ -114,6 +114,7 @@ func TestNodeFileMistakes(t *testing.T) {
 		"upstreams: [{url: 'http://h', offers: [{model: '*', upstream_model: x}]}]":                             `node.yaml:1:69: upstreams[0].offers[0].upstream_model: "*" is every model`,
 		"upstreams: [{url: 'http://h', offers: [{model: a}, {model: b, aliases: [a]}]}]":                        "node.yaml:1:73: upstreams[0].offers[1].aliases[0]: a is a name of upstreams[0].offers[0] already",
 		"upstreams: [{url: 'http://h', offers: [{model: auto}]}]":                                               "node.yaml:1:48: upstreams[0].offers[0].model: auto is the Auto Router's name",
+		"upstreams: [{url: 'http://h', offers: [{model: \"auto:latest\"}]}]":                                    "node.yaml:1:48: upstreams[0].offers[0].model: auto:latest is the Auto Router's name",
 		"upstreams: [{url: 'http://h', offers: [{model: a, capacity: 3}]}]":                                     "node.yaml:1:51: upstreams[0].offers[0].capacity: is no known key",
 		"upstreams: [{url: 'http://h', offers: [{model: a, above: {input_tokens: 1, input_usd_per_mtok: 1}}]}]": "node.yaml:1:58: upstreams[0].offers[0].above.output_usd_per_mtok: is missing",
 	} {

@@ -117,9 +117,9 @@ func offered() value[core.Model] {
 		if !read(b, at, to) {
 			return false
 		}
-		if *to == "auto" {
+		if name := *to; name.IsAuto() {
 			*to = ""
-			return b.fail(at, "name the model otherwise", "auto is the Auto Router's name")
+			return b.fail(at, "name the model otherwise", "%s is the Auto Router's name", name)
 		}
 		return true
 	}

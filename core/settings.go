@@ -54,6 +54,10 @@ type Routing struct {
 // AutoModel is the name that the Auto Router is asked for by (SPEC §7).
 const AutoModel Model = "auto"
 
+// IsAuto tells whether a name is the Auto Router's, which takes :latest as a model's
+// does (SPEC §24): no model can have it.
+func (m Model) IsAuto() bool { return m == AutoModel || m == AutoModel+":latest" }
+
 // Probes are small calls of Headway's own that keep measures alive where real
 // jobs are few (SPEC §5). Off unless there is a limit of what they may cost.
 type Probes struct {

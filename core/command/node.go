@@ -109,7 +109,7 @@ func runNode(c *cli.Context, p Program) error {
 
 // serveNode opens the data folder, and serves until ctx ends.
 func serveNode(ctx context.Context, p Program, file *conf.Node, log *slog.Logger, out *lines) (err error) {
-	join, changed, err := joinOf(file)
+	join, changed, err := credentialOf(file)
 	if err != nil {
 		return err
 	}
@@ -124,11 +124,6 @@ func serveNode(ctx context.Context, p Program, file *conf.Node, log *slog.Logger
 		stopWriting()
 		err = errors.Join(err, writer.Wait(), st.Close())
 	}()
-	if join.Seed.Empty() {
-		if join, err = bus.NewCredential(join.Join); err != nil {
-			return err
-		}
-	}
 	if changed { // kept before it is used: what dies between the two comes back with the same key
 		if err := join.Save(file.Data); err != nil {
 			return err
@@ -155,9 +150,9 @@ func nodeFormats() []core.ProviderSide {
 // nodeLogFile keeps the store of a node, which has hardly anything in it, small.
 const nodeLogFile = 1 << 20
 
-// joinOf is the credential that the node's folder keeps, with what a new join string
-// of the same edge says, or a new one without a key; changed: it is to be kept.
-func joinOf(file *conf.Node) (c bus.Credential, changed bool, err error) {
+// credentialOf is the credential that the node's folder keeps, or that of the join
+// string that is given; changed: it is to be kept.
+func credentialOf(file *conf.Node) (c bus.Credential, changed bool, err error) {
 	kept, known, err := bus.LoadCredential(file.Data)
 	if err != nil {
 		return kept, false, err
@@ -174,7 +169,8 @@ func joinOf(file *conf.Node) (c bus.Credential, changed bool, err error) {
 	case err != nil:
 		return kept, false, failed{err}
 	case !known:
-		return bus.Credential{Join: join}, true, nil
+		c, err = bus.NewCredential(join)
+		return c, true, err
 	case join.Name != kept.Name || join.Pin != kept.Pin:
 		other := fmt.Sprintf("is for the node %q", join.Name)
 		if join.Name == kept.Name {
@@ -183,9 +179,7 @@ func joinOf(file *conf.Node) (c bus.Credential, changed bool, err error) {
 		return kept, false, &core.Error{Kind: core.Forbidden, Msg: fmt.Sprintf("the folder %q is of the node %q of the gateway at %s, and the join string %s", file.Data, kept.Name, kept.Address, other),
 			Hint: "name another folder with --data, or leave --join out; where that gateway is no more, remove the folder"}
 	}
-	changed = kept.Join != join
-	kept.Join = join // the same key by a new token, or at a new address
-	return kept, changed, nil
+	return kept.Rejoin(join)
 }
 
 // nodeFile reads the file that is named, and puts the flags over it.

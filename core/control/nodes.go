@@ -60,6 +60,15 @@ type node struct {
 	Key      string              `json:"key,omitempty"` // the public half of its NKey; "" until it joined
 	Joined   core.Opt[time.Time] `json:"joined_at,omitzero"`
 	Revoked  core.Opt[time.Time] `json:"revoked_at,omitzero"`
+	Burnt    []string            `json:"burnt,omitempty"` // the keys of those of that name who were revoked
+}
+
+// mostBurnt is how many revoked keys of one name are remembered, the newest.
+const mostBurnt = 256
+
+// burnt tells whether a key was revoked: somebody else may have it.
+func (n *node) burnt(key string) bool {
+	return n.Revoked.OK && n.Key == key || slices.Contains(n.Burnt, key)
 }
 
 // here tells whether the node joined and may come.
@@ -131,18 +140,18 @@ func (d *Desk) Node(name core.NodeID) (owner string, ok bool) {
 
 // AdmitNode tells whose an NKey's public half is. A key that is not known yet is
 // taken for the node whose token comes with it: the token is then used up, and
-// used again only with the same key. The error's text is for the log; its kind is
+// used again only with the same key. A key that was revoked never comes again. The error's text is for the log; its kind is
 // Forbidden, or Unavailable where it says nothing of the node.
 func (d *Desk) AdmitNode(public, token string) (core.NodeID, error) {
-	name, known := d.keyOf(public)
-	if known {
+	name, revoked := d.keyOf(public)
+	if name != "" && !revoked {
 		return name, nil
 	}
 	refuse := func(format string, args ...any) (core.NodeID, error) {
 		return "", core.Errorf(core.Forbidden, format, args...)
 	}
-	if name != "" && token == "" {
-		return refuse("node %s was revoked", name)
+	if revoked {
+		return refuse("node %s was revoked, and its key with it: a new join string wants a new key", name)
 	}
 	if token == "" {
 		return refuse("a key that no node has, and no token")
@@ -165,14 +174,14 @@ func (d *Desk) AdmitNode(public, token string) (core.NodeID, error) {
 	return refuse("a key that no node has, and a token that is of no join string")
 }
 
-// keyOf is the node that has a key; known: and may come with it.
-func (d *Desk) keyOf(public string) (name core.NodeID, known bool) {
+// keyOf is the node that has a key; revoked: and may not come with it any more.
+func (d *Desk) keyOf(public string) (name core.NodeID, revoked bool) {
 	for _, n := range d.force.Load().made.nodes {
 		switch {
-		case n.Key != public || public == "":
-		case n.here():
+		case public == "":
+		case n.burnt(public):
 			return n.Name, true
-		default: // another name may have it since
+		case n.Key == public:
 			name = n.Name
 		}
 	}
@@ -241,6 +250,12 @@ func (d *Desk) enrolNode(who string, body []byte) (Invitation, error) {
 	err = d.change(who, func(m made) (step, error) {
 		if old := m.nodes[n.Name]; old != nil && old.holds(now) {
 			return step{}, enrolled(old)
+		} else if old != nil {
+			n.Burnt = slices.Clone(old.Burnt)
+			if old.Key != "" {
+				n.Burnt = append(n.Burnt, old.Key)
+			}
+			n.Burnt = n.Burnt[max(0, len(n.Burnt)-mostBurnt):]
 		}
 		if p := namesake(n.Name, slices.Concat(d.force.Load().file.Providers, made.list(m))); p != nil {
 			err := conflict("provider %q has that name, and a node's providers are called by the node", p.ID)
@@ -449,7 +464,7 @@ func (d *Desk) fromNodes(s *snapshot, m made, providers []*core.Provider, offers
 	for _, o := range os {
 		switch {
 		case !known[o.Provider]:
-		case taken[o.ID] || o.Model == core.AutoModel || slices.Contains(o.Aliases, core.AutoModel):
+		case taken[o.ID] || o.Model.IsAuto() || slices.ContainsFunc(o.Aliases, core.Model.IsAuto):
 			s.clashes = append(s.clashes, o)
 		default:
 			taken[o.ID] = true

@@ -170,13 +170,27 @@ func TestNodeLife(t *testing.T) {
 	r.refusedNode("UKEY", token, "was revoked")
 	r.refused("DELETE", "nodes/other", "", http.StatusNotFound, "there is no node")
 
+	// The same machine may come back by a new invitation, with another key: the one that
+	// was revoked may be somebody else's by now.
 	again := r.enrol(`{"name": "gpu"}`)
-	r.refusedNode("UKEY", token, "no join string")
-	r.admitted("UKEY", again, "gpu") // the same machine may come back, by a new invitation
+	for _, given := range []string{"", token, again} {
+		r.refusedNode("UKEY", given, "wants a new key")
+	}
+	r.admitted("UKEY2", again, "gpu")
+	r.refusedNode("UKEY", "", "was revoked")
 	r.must("DELETE", "nodes/gpu", "")
-	r.admitted("UKEY", r.enrol(`{"name": "gpu2"}`), "gpu2") // and under another name
+	third := r.enrol(`{"name": "gpu"}`)
+	r.must("DELETE", "nodes/gpu", "")
+	other := r.enrol(`{"name": "gpu2"}`)
+	r.restart()
+	for _, key := range []string{"UKEY", "UKEY2"} {
+		r.refusedNode(key, "", "was revoked")
+		r.refusedNode(key, other, "wants a new key") // nor under another name
+	}
+	r.refusedNode("UKEY3", third, "was revoked")
+	r.admitted("UKEY3", other, "gpu2")
 	for range 20 {
-		r.admitted("UKEY", "", "gpu2")
+		r.admitted("UKEY3", "", "gpu2")
 	}
 
 	var log []string
@@ -188,7 +202,7 @@ func TestNodeLife(t *testing.T) {
 			}
 		}
 	}
-	want := "node.revoke socket, node.join node gpu, node.enrol socket, node.revoke socket, node.join node gpu, node.enrol socket"
+	want := "node.revoke socket, node.enrol socket, node.revoke socket, node.join node gpu, node.enrol socket, node.revoke socket, node.join node gpu, node.enrol socket"
 	if got := strings.Join(log, ", "); got != want {
 		t.Errorf("the audit log has %s, want %s", got, want)
 	}

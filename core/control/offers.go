@@ -176,7 +176,7 @@ func (d *Desk) listModels(r *http.Request) (any, error) {
 			}
 		}
 	}
-	if routing := &s.Settings.Routing; s.Catalogue.IsAuto(core.AutoModel, routing) {
+	if routing := &s.Settings.Routing; market.IsAuto(core.AutoModel, routing) {
 		for _, e := range s.Catalogue.Meant(core.AutoModel, routing) {
 			add(core.AutoModel, e).Pool = routing.Auto // a configured offer is never gone
 		}

@@ -371,9 +371,6 @@ func label(s string) string {
 	return s
 }
 
-// autoModel is the name by which clients ask for the edge's choice among all.
-const autoModel = "auto"
-
 // anyModel is the name of the offer for models that no other one names.
 const anyModel core.Model = "*"
 

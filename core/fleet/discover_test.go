@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -505,7 +507,7 @@ func TestModelsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set("ok", "auto", " x", "x ", "a b", "..", "a\x00", strings.Repeat("x", 257))
+	set("ok", "auto", "auto:latest", " x", "x ", "a b", "..", "a\x00", strings.Repeat("x", 257))
 	lines := func() int { return strings.Count(log.String(), "are not offered") }
 	for range 3 {
 		m.poll(t.Context())
@@ -513,7 +515,7 @@ func TestModelsLeftOut(t *testing.T) {
 	if u, _ := m.report(mostModels, 1<<20); len(u.Models) != 1 || u.Models[0].Model != "ok" {
 		t.Errorf("%+v", u.Models)
 	}
-	if lines() != 1 || !strings.Contains(log.String(), "models=7") {
+	if lines() != 1 || !strings.Contains(log.String(), "models=8") {
 		t.Error(log)
 	}
 	set("ok", "auto")
@@ -543,5 +545,51 @@ func TestCredentialChanges(t *testing.T) {
 	}
 	if a, b := text("sk-secret"), text("sk-secret"); a == "" || a == b || strings.Contains(a, "secret") || text("") != "" {
 		t.Error(a, b, text(""))
+	}
+}
+
+// TestWhyNoAnswer: a wrong address is told for what it is.
+func TestWhyNoAnswer(t *testing.T) {
+	plain, secure := httptest.NewServer(http.NotFoundHandler()), httptest.NewTLSServer(http.NotFoundHandler())
+	defer plain.Close()
+	defer secure.Close()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	greeting, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer greeting.Close()
+	go func() { // as NATS does
+		for {
+			c, err := greeting.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "INFO {}\r\n")
+			_ = c.Close()
+		}
+	}()
+	trusting := transport(t)
+	trusting.TLSClientConfig = &tls.Config{RootCAs: secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "another.test"}
+	for _, tt := range []struct {
+		url, want string
+		by        *http.Transport
+	}{
+		{gone.URL, "nothing listens there", transport(t)},
+		{"https" + strings.TrimPrefix(plain.URL, "http"), "does not speak TLS there", transport(t)},
+		{secure.URL, "of an authority that this machine does not know", transport(t)},
+		{secure.URL, "for another name", trusting},
+		{"http://" + greeting.Addr().String(), "no HTTP answer", transport(t)},
+	} {
+		log := &logText{}
+		m, err := newModelServer(Upstream{URL: tt.url}, &NodeParts{Clock: time.Now, Log: slog.New(slog.NewTextHandler(log, nil)), Transport: tt.by})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.poll(t.Context())
+		if !strings.Contains(log.String(), tt.want) {
+			t.Errorf("%s: %s, want %q", tt.url, log, tt.want)
+		}
 	}
 }

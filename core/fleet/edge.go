@@ -368,7 +368,10 @@ func (e *Edge) status(n *edgeNode) core.NodeStatus {
 		}
 		st.Slots += u.Slots
 		if s := e.servers[providerID(n.name, u.Name)]; s != nil {
-			held, free := s.held.Load(), max(u.Slots-s.others.Load(), 0)
+			held, free := s.held.Load(), u.Slots
+			if n.session != nil { // else nobody knows of others
+				free = max(free-s.others.Load(), 0)
+			}
 			st.InFlight += held
 			st.SlotsInUse += min(u.Slots, held+u.Slots-free)
 			st.Queue += max(held-free, 0)

@@ -17,6 +17,7 @@ const (
 	mostFaults  = 10     // breaches of the protocol that a session survives, less one
 	mostStreams = 40_000 // of a session: their list still is one message
 	mostStrays  = 64     // frames of unknown streams that are answered between two looks
+	mostHellos  = 20     // a second: each makes the list of all offers anew
 )
 
 // edgeSession is one connection of a node, as the edge sees it. Its subscriptions
@@ -33,6 +34,10 @@ type edgeSession struct {
 	stops atomic.Bool   // it lets no more jobs in: it is stopping
 	gone  chan struct{} // closed once it has ended
 	fault atomic.Int64  // breaches of the protocol
+
+	// The goroutine of hellos alone:
+	hellos int
+	since  time.Time // when the first of them came
 
 	mu      sync.Mutex // guards what follows
 	over    bool
@@ -245,13 +250,27 @@ func (s *edgeSession) onHello(_, reply string, data []byte) {
 	w := welcome{HeartbeatMS: e.Heartbeat.Milliseconds(), Misses: e.Misses, WindowFrames: windowFrames, WindowBytes: windowBytes,
 		UploadBytes: uploadBytes, InlineBytes: pieceBytes}
 	r, err := readReport(data)
-	if err != nil {
+	switch {
+	case err != nil:
 		w.Error = err.Error()
 		e.note(slog.LevelWarn, s.name, "a node's report was not taken", "error", err)
-	} else if !e.accept(s, r) {
+	case s.tooMany():
+		w.Error = "reports come too often"
+	case !e.accept(s, r):
 		return // the session is over
 	}
 	s.say(reply, w)
+}
+
+// tooMany tells whether a report is one of more than mostHellos within a second.
+func (s *edgeSession) tooMany() bool {
+	if now := s.edge.Clock(); s.hellos == 0 || now.Sub(s.since) >= time.Second {
+		s.hellos, s.since = 0, now
+	}
+	if s.hellos++; s.hellos == mostHellos+1 {
+		s.edge.note(slog.LevelWarn, s.name, "a node's reports come too often: some are not taken", "most", mostHellos, "within", time.Second)
+	}
+	return s.hellos > mostHellos
 }
 
 // inbox tells whether answers may go to a subject: to the node's own alone, as the

@@ -448,6 +448,9 @@ func TestLineStand(t *testing.T) {
 	}
 	others(3)
 	stand("three others", core.Stand{Up: true})
+	if st, _ := r.edge.Status("box"); st.SlotsInUse != 3 {
+		t.Errorf("three others: %+v", st)
+	}
 	end := func(took float64) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -491,6 +494,12 @@ func TestLineStand(t *testing.T) {
 	if got := line.Stand(); got.Up {
 		t.Errorf("%+v", got)
 	}
+	others(2)
+	n.leave()
+	r.eventually("of a lost node nobody knows who has its slots", func() bool {
+		st, _ := r.edge.Status("box")
+		return st.State == core.NodeLost && st.SlotsInUse == 0
+	})
 }
 
 // TestWelcomeJSON holds the answer's names to FLEET.md.
@@ -499,4 +508,25 @@ func TestWelcomeJSON(t *testing.T) {
 	if want := `{"heartbeat_ms":0,"misses":0,"window_frames":0,"window_bytes":0,"upload_bytes":0,"inline_bytes":0,"error":"e"}`; err != nil || string(text) != want {
 		t.Errorf("%s %v", text, err)
 	}
+}
+
+// TestHelloStorm: reports without end are not taken without end.
+func TestHelloStorm(t *testing.T) {
+	r := newEdgeRig(t)
+	n := r.join("box", report(2, 3, "a"), nil)
+	began, taken := time.Now(), 0
+	for range mostHellos + 3 {
+		if w := n.hello(report(2, 3, "a", "b")); w.Error == "" {
+			taken++
+		} else if w.Error != "reports come too often" {
+			t.Error(w.Error)
+		}
+	}
+	if time.Since(began) < time.Second && taken >= mostHellos {
+		t.Errorf("%d more were taken", taken)
+	}
+	if got := r.edge.find("box").session.Load().fault.Load(); got != 0 {
+		t.Errorf("%d faults", got)
+	}
+	r.eventually("later ones are taken", func() bool { return n.hello(report(2, 3, "a")).Error == "" })
 }

@@ -345,6 +345,10 @@ func (st *stream) Read(p []byte) (n int, err error) {
 func (st *stream) handle(p piece) error {
 	switch p.kind {
 	case kindData:
+		if st.resp.StatusCode < 200 || st.resp.StatusCode == http.StatusNoContent || st.resp.StatusCode == http.StatusNotModified {
+			st.session.breach("data came of a status without a body")
+			return &core.NodeError{Word: core.NodeFault}
+		}
 		if st.rest = p.payload; len(st.rest) == 0 {
 			st.taken.frames++
 		}

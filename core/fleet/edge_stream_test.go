@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -486,6 +487,33 @@ func TestBrokenAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNoBody: a status that has no body comes without one, as of any server.
+func TestNoBody(t *testing.T) {
+	r := newEdgeRig(t)
+	r.join("box", report(2, 4, "m"), func(j *scriptedJob) {
+		status, data, _ := strings.Cut(string(j.body), " ")
+		code, _ := strconv.Atoi(status)
+		j.accept()
+		j.headers(code, 0)
+		if data != "" {
+			j.data([]byte(data))
+		}
+		j.end("", core.NodeTiming{})
+	})
+	for body, want := range map[string]string{"204": "", "304": "", "204 hello": core.NodeFault, "304 hello": core.NodeFault, "205 hello": ""} {
+		resp, err := r.post(t.Context(), "box", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		if word(err) != want && (err != nil || want != "") {
+			t.Errorf("%s: %q %s, want %q", body, got, word(err), want)
+		}
+		_ = resp.Body.Close()
+	}
+	r.eventually("nothing is under way", r.quiet("box"))
 }
 
 // TestFaultsDisconnect: a node that goes on breaking the protocol is disconnected.

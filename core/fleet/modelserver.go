@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -231,7 +233,7 @@ func (m *modelServer) poll(ctx context.Context) (changed bool) {
 	return m.set(k)
 }
 
-// pollWord is an error of a poll without what a server may have put in it.
+// pollWord says why a poll failed, without what a server may have put in it.
 func pollWord(err error) string {
 	switch {
 	case err == nil:
@@ -241,7 +243,27 @@ func pollWord(err error) string {
 	case errors.Is(err, errSays), errors.Is(err, errRefuses), errors.Is(err, errLoading), errors.Is(err, errHeadway):
 		return err.Error()
 	}
-	return brokenWord(err)
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var plain tls.RecordHeaderError
+	switch word := brokenWord(err); {
+	case errors.As(err, &authority):
+		return "its certificate is of an authority that this machine does not know"
+	case errors.As(err, &host):
+		return "its certificate is for another name"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "its certificate has expired, or is of the future"
+	case errors.As(err, &plain):
+		return "it does not speak TLS there: http:// may be meant"
+	case word == endTLS:
+		return "TLS does not come about"
+	case word == endDNS:
+		return "the name of its machine is not known"
+	case word == endRefused:
+		return "nothing listens there"
+	}
+	return "no HTTP answer comes from there: the address may be another program's, or https:// be meant"
 }
 
 // authorize sets the server's own credential.
@@ -269,7 +291,7 @@ func whyNot(name string) string {
 		return "its name has a space in it"
 	case strings.Trim(name, ".") == "":
 		return "its name is made of dots alone"
-	case name == autoModel:
+	case core.Model(name).IsAuto():
 		return "clients mean the choice among all models by that name"
 	}
 	return ""

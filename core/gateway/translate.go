@@ -125,7 +125,7 @@ const mostCalls = 4096
 // it; where that was the Auto Router, the model that it chose.
 func (c *call) translate(r core.Reader, offer *core.Offer) *translated {
 	job := c.job
-	if c.setup.Catalogue.IsAuto(job.Model, &c.setup.Settings.Routing) {
+	if market.IsAuto(job.Model, &c.setup.Settings.Routing) {
 		named := *job
 		named.Model = offer.Model
 		job = &named

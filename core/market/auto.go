@@ -11,19 +11,16 @@ import (
 const autoStrategy = "auto"
 
 // IsAuto tells whether a client that asks for a name asks for the Auto Router,
-// which is there where it has a pool. Its name takes :latest as a model's does.
-func (c *Catalogue) IsAuto(name core.Model, r *core.Routing) bool {
-	if r == nil || len(r.Auto) == 0 {
-		return false
-	}
-	return name == core.AutoModel || name == core.AutoModel+":latest" && len(c.byName[name]) == 0
+// which is there where it has a pool.
+func IsAuto(name core.Model, r *core.Routing) bool {
+	return r != nil && len(r.Auto) > 0 && name.IsAuto()
 }
 
 // Meant gives the offers that a client's name means: those of Lookup, or for the
 // Auto Router every offer of every model of its pool, each once, in the order of
 // the pool. The result must not be changed.
 func (c *Catalogue) Meant(name core.Model, r *core.Routing) []*Entry {
-	if !c.IsAuto(name, r) {
+	if !IsAuto(name, r) {
 		return c.byName[name]
 	}
 	if len(r.Auto) == 1 {

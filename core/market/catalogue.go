@@ -167,7 +167,7 @@ func (c *Catalogue) Models(key *core.Key, r *core.Routing) []core.Model {
 // out: a listed one with or without its :latest. The Auto Router is there for
 // whoever may use at least one model of its pool.
 func (c *Catalogue) Serves(name core.Model, key *core.Key, r *core.Routing) bool {
-	if c.IsAuto(name, r) && autoBlocked(key, r) {
+	if IsAuto(name, r) && autoBlocked(key, r) {
 		return false
 	}
 	return slices.ContainsFunc(c.Meant(name, r), func(e *Entry) bool { return e.Allowed(key, r) })

@@ -102,7 +102,7 @@ func (c *Choice) Release() {
 func Decide(q Query) (*Choice, error) {
 	routing := &q.Settings.Routing
 	entries := q.Catalogue.Meant(q.Job.Model, routing)
-	auto := q.Catalogue.IsAuto(q.Job.Model, routing)
+	auto := IsAuto(q.Job.Model, routing)
 	if len(entries) == 0 {
 		return nil, unknown(&q, auto)
 	}

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -151,13 +152,19 @@ func printable(s string) bool {
 type Credential struct {
 	Join
 	Seed core.Secret // of its NKey
+
+	spent []core.Secret // the tokens of the join strings before
 }
 
 // credentialText is what is kept of it.
 type credentialText struct {
 	joinText
-	Seed string `json:"seed"`
+	Seed  string   `json:"seed"`
+	Spent []string `json:"spent,omitempty"`
 }
+
+// mostSpent is how many of the tokens before are remembered.
+const mostSpent = 32
 
 // NewCredential makes an NKey for a join.
 func NewCredential(j Join) (Credential, error) {
@@ -170,7 +177,26 @@ func NewCredential(j Join) (Credential, error) {
 	if err != nil {
 		return Credential{}, &core.Error{Kind: core.Internal, Msg: "a key cannot be made", Err: err}
 	}
-	return Credential{j, core.NewSecret(string(seed))}, nil
+	return Credential{Join: j, Seed: core.NewSecret(string(seed))}, nil
+}
+
+// Rejoin is the credential once a join string of the same node is given; changed: it is
+// not what it was. A new string makes a new key: who was revoked may have been so as
+// another has the old one. One that was given before makes none: it may stand in a
+// command that is run at each start.
+func (c Credential) Rejoin(j Join) (is Credential, changed bool, err error) {
+	switch {
+	case j.Token == c.Token:
+		is = c
+		is.Join = j // perhaps at another address
+		return is, c.Join != j, nil
+	case slices.Contains(c.spent, j.Token):
+		return c, false, nil
+	}
+	is, err = NewCredential(j)
+	is.spent = append(slices.Clone(c.spent), c.Token)
+	is.spent = is.spent[max(0, len(is.spent)-mostSpent):]
+	return is, true, err
 }
 
 // LoadCredential reads the credential that is kept in a folder; false: there is none.
@@ -196,7 +222,11 @@ func LoadCredential(folder string) (Credential, bool, error) {
 		return Credential{}, false, &core.Error{Kind: core.Internal, Msg: name + " is damaged",
 			Hint: "restore it, or remove it and join anew with the string that `headway nodes enrol NAME` prints on the edge"}
 	}
-	return Credential{j, core.NewSecret(t.Seed)}, true, nil
+	c := Credential{Join: j, Seed: core.NewSecret(t.Seed)}
+	for _, token := range t.Spent {
+		c.spent = append(c.spent, core.NewSecret(token))
+	}
+	return c, true, nil
 }
 
 func validSeed(seed string) error {
@@ -213,7 +243,11 @@ func validSeed(seed string) error {
 
 // Save keeps it in a folder, mode 0600, durably.
 func (c Credential) Save(folder string) error {
-	text, err := json.MarshalIndent(credentialText{c.text(), c.Seed.Reveal()}, "", "  ")
+	kept := credentialText{joinText: c.text(), Seed: c.Seed.Reveal()}
+	for _, token := range c.spent {
+		kept.Spent = append(kept.Spent, token.Reveal())
+	}
+	text, err := json.MarshalIndent(kept, "", "  ")
 	if err != nil {
 		return &core.Error{Kind: core.Internal, Msg: "the credential cannot be written", Err: err}
 	}

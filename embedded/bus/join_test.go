@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -105,7 +106,7 @@ func TestCredential(t *testing.T) {
 		t.Error(info.Mode(), err)
 	}
 	got, ok, err := LoadCredential(folder)
-	if !ok || err != nil || got != c {
+	if !ok || err != nil || !reflect.DeepEqual(got, c) {
 		t.Fatal(got, ok, err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(folder, "*.new")); left != nil {
@@ -135,5 +136,45 @@ func TestCredential(t *testing.T) {
 	blocked := filepath.Join(folder, credentialFile, "inside-a-file")
 	if err := c.Save(blocked); kindOf(err) != core.Unavailable {
 		t.Error(err)
+	}
+}
+
+// TestRejoin: another join string makes another key, one that was given before none.
+func TestRejoin(t *testing.T) {
+	join := func(token, address string) Join {
+		return Join{Name: "gpu-box", Address: address, Pin: strings.Repeat("ab", 32), Token: core.NewSecret(token)}
+	}
+	first, err := NewCredential(join("one", "edge:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, changed, err := first.Rejoin(join("one", "edge:1")); err != nil || changed || !reflect.DeepEqual(is, first) {
+		t.Errorf("by its own string: %v %v", changed, err)
+	}
+	if is, changed, err := first.Rejoin(join("one", "edge:2")); err != nil || !changed || is.Seed != first.Seed || is.Address != "edge:2" {
+		t.Errorf("at another address: %v %v %v", is.Address, changed, err)
+	}
+	second, changed, err := first.Rejoin(join("two", "edge:1"))
+	if err != nil || !changed || second.Seed == first.Seed || second.Token.Reveal() != "two" {
+		t.Fatalf("by another string: %v %v", changed, err)
+	}
+	folder := t.TempDir()
+	if err := second.Save(folder); err != nil {
+		t.Fatal(err)
+	}
+	kept, _, err := LoadCredential(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, changed, err := kept.Rejoin(join("one", "edge:9")); err != nil || changed || !reflect.DeepEqual(is, second) {
+		t.Errorf("by the string of before: %v %v, at %s", changed, err, is.Address)
+	}
+	for n := range 3 * mostSpent {
+		if kept, _, err = kept.Rejoin(join(fmt.Sprint("more", n), "edge:1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(kept.spent) != mostSpent {
+		t.Errorf("%d are remembered", len(kept.spent))
 	}
 }
