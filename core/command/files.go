@@ -16,6 +16,7 @@ import (
 	"headway/conf"
 	"headway/core"
 	"headway/core/control"
+	"headway/embedded/bus"
 	"headway/scripts"
 )
 
@@ -149,15 +150,15 @@ func checkCommand(p Program) *cli.Command {
 	}
 }
 
-// isNodeFile tells whether a file is one of headway node: it names model servers,
-// and no providers.
+// isNodeFile tells whether a file is one of headway node: it names model servers or
+// how to join, and no providers.
 func isNodeFile(path string) bool {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return false
 	}
 	has := func(key string) bool { return strings.Contains("\n"+string(text), "\n"+key+":") }
-	return has("upstreams") && !has("providers")
+	return (has("upstreams") || has("upstream") || has("join")) && !has("providers")
 }
 
 // checkNode is check for the file of a node.
@@ -166,6 +167,11 @@ func checkNode(c *cli.Context, path string) error {
 		return wrongUsage("--show is for the file of headway serve, and "+path+" is a node's", "leave it out")
 	}
 	node, err := conf.LoadNode(path, os.LookupEnv)
+	if err == nil && !node.Join.Empty() {
+		if _, err = bus.ParseJoin(node.Join.Reveal()); err != nil {
+			err = ofFile(path, err)
+		}
+	}
 	if c.Bool("json") {
 		seen := &conf.File{}
 		if node != nil {
