@@ -212,7 +212,8 @@ func TestSignedAndNoLeaf(t *testing.T) {
 		`{"index":0,"origin":"`+origin+`","type":"erase"}`, `{"keys":[],"type":"close"}`)), Check{})
 	prev := Tree{originOf(testEdge, "2026-10"), 3, Hash{}}
 	first := f.open(&prev)
-	for _, x := range [][2]string{{`"format":"` + formatName + `",`, ""}, {`"prev_size":3`, `"prev_size":-3`}, {`"prev_size":3,`, ""}, {formatName, "another"}} {
+	for _, x := range [][2]string{{`"format":"` + formatName + `",`, ""}, {`"prev_size":3`, `"prev_size":-3`}, {`"prev_size":3,`, ""}, {formatName, "another"},
+		{`"prev_`, `"lost":[{"origin":"` + prev.Origin + `","size":3}],"prev_`}, {`"prev_`, `"lost":[{}],"prev_`}} {
 		changed := strings.Replace(first, x[0], x[1], 1)
 		if changed == first {
 			t.Fatalf("%s is not in %s", x[0], first)
@@ -220,6 +221,16 @@ func TestSignedAndNoLeaf(t *testing.T) {
 		bad(t, together(t, f.log("2026-11", changed)), Check{}, WrongFormat, 3)
 	}
 	bad(t, together(t, f.log("2026-11", `{"format":"`+formatName+`","type":"open"}`)), Check{}, WrongFormat, 3)
+}
+
+// TestLongestEdge: an edge of the longest name that is taken is verified.
+func TestLongestEdge(t *testing.T) {
+	f := newForger(t, strings.Repeat("x", 200))
+	good(t, together(t, f.whole("2026-11.9", nil, 2)), Check{})
+	good(t, together(t, f.whole("2026-11", nil, 2)), Check{Keys: f.ring.Keys()})
+	if _, err := newRing(strings.Repeat("x", 201)); err == nil {
+		t.Error("a longer one is taken")
+	}
 }
 
 // TestNoCheckpointOfNothing: no log has a size of 0.

@@ -66,7 +66,7 @@ func ParseKey(text string) (Key, error) {
 		return bad("it is not of the kind Ed25519")
 	}
 	k := Key{parts[0], [ed25519.PublicKeySize]byte(raw[1:])}
-	if k.Name == "" || checkEdge(k.Name) != nil {
+	if _, _, log := splitOrigin(k.Name); !log && checkEdge(k.Name) != nil { // a log's may be longer
 		return bad("its name cannot be one")
 	}
 	if k.String() != text {

@@ -419,7 +419,15 @@ func (l *Leaf) parse(text []byte) error {
 		case "lost":
 			r.list(func() {
 				var t Tree
-				r.object(func(key []byte) { r.tree(key, &t) })
+				here := 0
+				r.object(func(key []byte) {
+					if r.tree(key, &t) {
+						here++
+					}
+				})
+				if here != 3 {
+					r.fail("a part of a log's origin, size and root")
+				}
 				l.Lost = append(l.Lost, t)
 			})
 		case "prev_origin", "prev_root", "prev_size":
@@ -502,7 +510,8 @@ func (r *reader) prices(p *core.Rates) {
 	})
 }
 
-func (r *reader) tree(field []byte, t *Tree) {
+// tree reads one of the three fields that a tree has; false: it is another.
+func (r *reader) tree(field []byte, t *Tree) bool {
 	switch string(field) {
 	case "origin":
 		t.Origin = string(r.string())
@@ -512,7 +521,9 @@ func (r *reader) tree(field []byte, t *Tree) {
 		t.Size = r.count()
 	default:
 		r.skip()
+		return false
 	}
+	return true
 }
 
 // name reads a string that checkReceipt bounds.

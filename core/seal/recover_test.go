@@ -491,6 +491,31 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// TestRestoreBeforeTheNextMonth is such a store, of which more leaves were committed
+// than the backup's checkpoint is over, and whose next receipt comes in the month after.
+func TestRestoreBeforeTheNextMonth(t *testing.T) {
+	r := newRig(t)
+	r.add(300, 64)
+	backup := r.checkpoint("2026-11")
+	r.add(5, 5)
+	if err := os.Remove(headPath(r.parts.Dir, "2026-11")); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteRestored(r.parts.Dir, "2026-11", backup.Note); err != nil {
+		t.Fatal(err)
+	}
+	r.now = time.Date(2026, 12, 3, 0, 0, 0, 0, time.UTC)
+	r.open()
+	r.add(20, 5)
+	report := good(t, r.export(ExportOptions{}), Check{Saved: backup.Note})
+	if l := report.Logs; l[0].Size != backup.Size || l[1].Follows != backup.Origin || l[1].Receipts != 20 {
+		t.Fatalf("%+v", report)
+	}
+	r.open()
+	r.add(20, 5)
+	good(t, r.export(ExportOptions{}), Check{Saved: backup.Note})
+}
+
 // TestRestoreBesideItsOwnHead is such a store beside the checkpoint file of the server
 // that was: the next log says how much is gone, and what the backup has can be shown.
 func TestRestoreBesideItsOwnHead(t *testing.T) {

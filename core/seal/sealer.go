@@ -367,7 +367,9 @@ func (s *Sealer) begin() error {
 			open.prev = &s.gone.Have
 		}
 	}
-	month, taken, err := s.free(max(now, before.calendar()))
+	// Where nobody knows what was signed, the name alone tells that prev need not be it.
+	anew := s.cur == nil && s.gone != nil && s.gone.Signed == nil
+	month, taken, err := s.free(max(now, before.calendar()), anew)
 	if err != nil {
 		return err
 	}
@@ -428,8 +430,8 @@ func (s *Sealer) masksOf(m Month) (*masks, error) {
 
 // free is the first log of a month that nothing is known of, and what was signed
 // of those before it while the store knows nothing of them. A log that a restore has
-// named may have been signed by the server of before.
-func (s *Sealer) free(m Month) (Month, []Tree, error) {
+// named may have been signed by the server of before. anew: the name has a number.
+func (s *Sealer) free(m Month, anew bool) (Month, []Tree, error) {
 	var taken []Tree
 	for n := 1; n <= mostParts; n++ {
 		name := m.part(n)
@@ -437,7 +439,7 @@ func (s *Sealer) free(m Month) (Month, []Tree, error) {
 		if err != nil {
 			return "", nil, err
 		}
-		free := state == nil
+		free := state == nil && (n > 1 || !anew)
 		for _, path := range []string{headPath(s.p.Dir, name), restoredPath(s.p.Dir, name)} {
 			if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 				free = false
