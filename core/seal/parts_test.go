@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -202,6 +203,25 @@ func TestMeasurementsAreNotSigned(t *testing.T) {
 		}
 	}
 	bad(t, joined(append([][]byte{[]byte(`{"id":"x","measurements":{}}` + "\n")}, all...)), Check{}, WrongFormat, 1)
+	bad(t, bytes.Replace(export, []byte(`{"first_token_ms"`), []byte("{\"\xff\""), 1), Check{}, WrongFormat, int64(1+bytes.Count(export[:bytes.Index(export, []byte(`{"first_token_ms"`))], []byte("\n"))))
+	from := bytes.Index(export, []byte(sideInner)) + len(sideInner)
+	end := from + bytes.IndexByte(export[from:], '\n')
+	bad(t, slices.Concat(export[:from], []byte("7}"), export[end:]), Check{}, WrongFormat, int64(1+bytes.Count(export[:from], []byte("\n"))))
+	// Right behind it: the line of a tile between them is one too many.
+	r.add(300, 64)
+	all = lines(r.export(o))
+	moved := 0
+	for i := 3; i < len(all); i++ {
+		if bytes.HasPrefix(all[i], []byte(tileFront)) && bytes.HasPrefix(all[i-1], []byte(sideFront)) {
+			all[i-1], all[i] = all[i], all[i-1]
+			bad(t, joined(all), Check{}, WrongFormat, int64(i+1))
+			all[i-1], all[i] = all[i], all[i-1]
+			moved++
+		}
+	}
+	if moved == 0 {
+		t.Error("no tile stands behind measurements")
+	}
 }
 
 func TestProof(t *testing.T) {

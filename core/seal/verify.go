@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"unicode/utf8"
 
 	"headway/core"
 )
@@ -182,8 +183,8 @@ func (v *checker) expect(want string) ([]byte, error) {
 	}
 }
 
-// side reads measurements. They are not signed: they must be JSON, and of the
-// receipt that they stand behind.
+// side reads measurements. They are not signed: they must be an object, and of the
+// receipt that they stand right behind.
 func (v *checker) side(line []byte) error {
 	front := append(appendString([]byte(`{"id":`), string(v.id)), sideInner...)
 	rest, ok := bytes.CutPrefix(line, front)
@@ -192,8 +193,8 @@ func (v *checker) side(line []byte) error {
 		return v.wrong(WrongFormat, "these measurements follow no receipt")
 	case !ok:
 		return v.wrong(WrongFormat, "these measurements are not those of the receipt before them, %s", v.id)
-	case !bytes.HasSuffix(rest, []byte("}")) || !json.Valid(rest[:len(rest)-1]):
-		return v.wrong(WrongFormat, "the measurements of receipt %s are not JSON", v.id)
+	case !bytes.HasPrefix(rest, []byte("{")) || !bytes.HasSuffix(rest, []byte("}")) || !json.Valid(rest[:len(rest)-1]) || !utf8.Valid(rest):
+		return v.wrong(WrongFormat, "the measurements of receipt %s are not a JSON object", v.id)
 	}
 	v.id = ""
 	v.log.Measured++

@@ -53,6 +53,8 @@ func (v *checker) tile(level int, n uint64, h Hash) error {
 	if err != nil {
 		return err
 	}
+	v.id = "" // measurements stand right behind their receipt
+	v.tell(nil)
 	list, ok := parseTile(line, level, n)
 	if !ok || over(list) != h {
 		return v.notTile(line, level, n)
