@@ -2,6 +2,7 @@ package bus
 
 import (
 	"bytes"
+	"crypto/hmac"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -185,12 +186,13 @@ func NewCredential(j Join) (Credential, error) {
 // another has the old one. One that was given before makes none: it may stand in a
 // command that is run at each start.
 func (c Credential) Rejoin(j Join) (is Credential, changed bool, err error) {
+	given := func(before core.Secret) bool { return hmac.Equal([]byte(before.Reveal()), []byte(j.Token.Reveal())) }
 	switch {
-	case j.Token == c.Token:
+	case given(c.Token):
 		is = c
 		is.Join = j // perhaps at another address
 		return is, c.Join != j, nil
-	case slices.Contains(c.spent, j.Token):
+	case slices.ContainsFunc(c.spent, given):
 		return c, false, nil
 	}
 	is, err = NewCredential(j)
