@@ -193,27 +193,6 @@ type NodeStatus struct {
 	ExpiresAt  Opt[time.Time] `json:"expires_at,omitzero"`  // of a join string that was not used
 }
 
-// Within leaves out what is longer than a call was with the node, which waited before
-// for admission: both are this process's. Durations are held against each other, no
-// times; a hundredth is left to clocks that go differently. The model server's own
-// figures are held to its own counts alone, as everywhere (SPEC §4).
-func (t NodeTiming) Within(took, admission time.Duration) NodeTiming {
-	most := Ms(took)*1.01 + 1
-	if t.FiguresFrom == "stream" && max(t.Prompt.V, t.Decode.V) > most {
-		t.FiguresFrom = ""
-		t.Prompt, t.PromptTPS, t.Decode, t.DecodeTPS = Opt[float64]{}, Opt[float64]{}, Opt[float64]{}, Opt[float64]{}
-	}
-	for _, f := range [...]*Opt[float64]{&t.SlotWait, &t.UpstreamHeaders, &t.FirstToken, &t.Service} {
-		if f.V > most {
-			*f = Opt[float64]{}
-		}
-	}
-	if t.Queued.V > most+Ms(admission) {
-		t.Queued = Opt[float64]{}
-	}
-	return t
-}
-
 // Stand is how the line of calls before a node's model server stands.
 type Stand struct {
 	Up   bool // the node is there and its server answers

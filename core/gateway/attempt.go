@@ -121,7 +121,7 @@ func (c *call) attempt(pick *market.Pick, req *request, release func(), more boo
 	defer func() {
 		_ = body.Close()
 		if t.Node != "" { // the figures come behind the answer
-			t.node = c.nodeTiming(t, resp.Trailer)
+			t.node = nodeTiming(resp.Trailer)
 		}
 	}()
 	t.line.T2 = g.Clock()

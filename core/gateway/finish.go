@@ -44,7 +44,7 @@ func (c *call) settle(t *try, resp *http.Response) error {
 		c.status = resp.StatusCode
 	}
 	if t.Node != "" {
-		t.node = c.nodeTiming(t, resp.Trailer)
+		t.node = nodeTiming(resp.Trailer)
 	}
 	durable := make(chan struct{})
 	c.keep(func() { close(durable) })

@@ -211,9 +211,7 @@ func TestNodeTimingTrailer(t *testing.T) {
 	for text, want := range map[string]*core.NodeTiming{
 		`{"slot_wait_ms":3,"service_ms":20,"figures_from":"server"}`: {SlotWait: some(3), Service: some(20), FiguresFrom: "server"},
 		`{"slot_wait_ms":0}`: {SlotWait: some(0)},
-		`{"slot_wait_ms":3,"service_ms":2592000000,"queued_ms":2592000000,"prompt_ms":1,"decode_ms":5000,"figures_from":"stream"}`: {SlotWait: some(3)},
-		`{"prompt_ms":1,"decode_ms":5000,"decode_tps":1,"figures_from":"server"}`:                                                  {Prompt: some(1), Decode: some(5000), DecodeTPS: some(1), FiguresFrom: "server"},
-		`{"slot_wait_ms":-3,"service_ms":1e300,"first_token_ms":5,"figures_from":"` + strings.Repeat("x", 100) + `"}`:              {FirstToken: some(5)},
+		`{"slot_wait_ms":-3,"service_ms":1e300,"first_token_ms":5,"figures_from":"` + strings.Repeat("x", 100) + `"}`: {FirstToken: some(5)},
 		``: nil, `{}`: nil, `null`: nil, `[]`: nil, `{"slot_wait_ms":"3"}`: nil, `{`: nil, `{"slot_wait_ms":-1}`: nil,
 		`{"slot_wait_ms":3` + strings.Repeat(" ", 5000) + `}`: nil,
 	} {
@@ -222,7 +220,6 @@ func TestNodeTimingTrailer(t *testing.T) {
 			if d == nil || d.Attempt != 1 || d.Model != "mini" || d.Operation != core.OpGenerate || d.Streamed || d.Admission <= 0 {
 				t.Errorf("dispatch %+v", d)
 			}
-			<-time.After(30 * time.Millisecond) // longer than the figures that can be
 			resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: -1, Trailer: http.Header{}}
 			// As a node's: the trailer is there once the body is closed.
 			resp.Body = onClose{strings.NewReader(whole("tea", 8, 1)), func() { resp.Trailer[core.NodeTimingTrailer] = []string{text} }}
