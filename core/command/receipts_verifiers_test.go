@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -489,25 +488,10 @@ for line in sys.stdin:
 
 func newVerifiers(t *testing.T) *verifiers {
 	v := &verifiers{dir: t.TempDir()}
-	for _, program := range []string{"python3", "openssl"} {
-		if _, err := exec.LookPath(program); err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Errorf("%s is not here", program)
-			}
-			t.Logf("%s is not here: the verifier of RECEIPT.md is not tried", program)
-			return v
-		}
+	path := pythonVerifier(t)
+	if path == "" {
+		return v
 	}
-	doc, err := os.ReadFile(filepath.Join(moduleRoot, "core", "seal", "RECEIPT.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	script := regexp.MustCompile("(?s)```python\n(.*?)```").FindSubmatch(doc)
-	if script == nil {
-		t.Fatal("RECEIPT.md has no verifier")
-	}
-	path := filepath.Join(v.dir, "verify.py")
-	write(t, path, script[1])
 	cmd := exec.Command("python3", "-c", manyVerified, path)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -727,17 +711,7 @@ func realExports(t *testing.T) (e made) {
 		"keys": []any{map[string]any{"name": "caller", "key": key}}}
 	bin, data, client, dir := buildHeadway(t), t.TempDir(), patient(t), t.TempDir()
 	g := startGateway(t, bin, data, config, nil)
-	calls := func(n int) {
-		path, body := chatWire(0, 0).ask("small", "good morning", false)
-		for range n {
-			resp, err := g.call(client, key, path, body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, _ = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-		}
-	}
+	calls := func(n int) { g.greetings(t, client, key, n) }
 	run := func(args ...string) {
 		t.Helper()
 		cmd := exec.Command(bin, args...)

@@ -106,17 +106,7 @@ func TestReceiptsAreWitnessed(t *testing.T) {
 	}
 	calls := func(g *gateway, n int) (last string) {
 		t.Helper()
-		path, body := chatWire(0, 0).ask("small", "good morning", false)
-		for range n {
-			resp, err := g.call(client, key, path, body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, _ = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-			last = resp.Header.Get("X-Request-Id")
-		}
-		return last
+		return g.greetings(t, client, key, n)
 	}
 	g := startGateway(t, bin, data, config, nil)
 	last := calls(g, 3)
