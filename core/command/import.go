@@ -318,9 +318,10 @@ func (im *imported) write(w io.Writer) {
 	for _, o := range im.Offers {
 		result := "not changed"
 		switch {
-		case len(o.Changes) == 0 && o.unclear:
 		case len(o.Changes) == 0:
-			same++
+			if !o.unclear {
+				same++
+			}
 		case o.From == "file":
 			file++
 			result = "is in the file"

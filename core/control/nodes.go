@@ -71,6 +71,16 @@ func (n *node) burnt(key string) bool {
 	return n.Revoked.OK && n.Key == key || slices.Contains(n.Burnt, key)
 }
 
+// allBurnt are the keys that may not come once another has the name of a node that was
+// revoked, or never came.
+func (n *node) allBurnt() []string {
+	keys := slices.Clone(n.Burnt)
+	if n.Key != "" {
+		keys = append(keys, n.Key)
+	}
+	return keys[max(0, len(keys)-mostBurnt):]
+}
+
 // here tells whether the node joined and may come.
 func (n *node) here() bool { return n.Key != "" && !n.Revoked.OK }
 
@@ -140,26 +150,25 @@ func (d *Desk) Node(name core.NodeID) (owner string, ok bool) {
 
 // AdmitNode tells whose an NKey's public half is. A key that is not known yet is
 // taken for the node whose token comes with it: the token is then used up, and
-// used again only with the same key. A key that was revoked never comes again. The error's text is for the log; its kind is
-// Forbidden, or Unavailable where it says nothing of the node.
+// used again only with the same key. A key that was revoked never comes again. The
+// error's text is for the log; its kind is Forbidden, or Unavailable where it says
+// nothing of the node.
 func (d *Desk) AdmitNode(public, token string) (core.NodeID, error) {
-	name, revoked := d.keyOf(public)
-	if name != "" && !revoked {
-		return name, nil
-	}
 	refuse := func(format string, args ...any) (core.NodeID, error) {
 		return "", core.Errorf(core.Forbidden, format, args...)
 	}
-	if revoked {
+	switch name, revoked := d.keyOf(public); {
+	case revoked:
 		return refuse("node %s was revoked, and its key with it: a new join string wants a new key", name)
-	}
-	if token == "" {
+	case name != "":
+		return name, nil
+	case token == "":
 		return refuse("a key that no node has, and no token")
 	}
 	sum := d.tokenSum(token)
 	for _, n := range d.force.Load().made.nodes {
 		if n.has(sum) {
-			name = n.Name
+			name := n.Name
 			err := d.change("node "+string(name), func(m made) (step, error) { return d.join(m, name, public, sum) })
 			var e *core.Error
 			if err != nil && (!errors.As(err, &e) || e.Kind != core.Forbidden) { // it says nothing of the node, which may come again
@@ -248,14 +257,11 @@ func (d *Desk) enrolNode(who string, body []byte) (Invitation, error) {
 	now := d.Clock().UTC()
 	n := &node{Name: e.Name, Owner: e.Owner, Enrolled: now, Token: d.tokenSum(token.Reveal()), Expires: now.Add(tokenLife)}
 	err = d.change(who, func(m made) (step, error) {
-		if old := m.nodes[n.Name]; old != nil && old.holds(now) {
-			return step{}, enrolled(old)
-		} else if old != nil {
-			n.Burnt = slices.Clone(old.Burnt)
-			if old.Key != "" {
-				n.Burnt = append(n.Burnt, old.Key)
+		if old := m.nodes[n.Name]; old != nil {
+			if old.holds(now) {
+				return step{}, enrolled(old)
 			}
-			n.Burnt = n.Burnt[max(0, len(n.Burnt)-mostBurnt):]
+			n.Burnt = old.allBurnt()
 		}
 		if p := namesake(n.Name, slices.Concat(d.force.Load().file.Providers, made.list(m))); p != nil {
 			err := conflict("provider %q has that name, and a node's providers are called by the node", p.ID)

@@ -76,6 +76,7 @@ type stream struct {
 	timing   core.NodeTiming
 	final    error // what Read gives from now on
 	closed   bool
+	bare     bool // its status has no body
 	scratch  [headerBytes + 8]byte
 	bodyDone bool // the request's body was closed
 }
@@ -263,6 +264,7 @@ func (st *stream) answer(payload []byte) (*http.Response, error) {
 		st.timing.Queued = core.Some(core.Ms(d.Admission) + h.SlotWaitMS)
 	}
 	st.timing = st.timing.Sound()
+	st.bare = h.Status < 200 || h.Status == http.StatusNoContent || h.Status == http.StatusNotModified
 	st.resp = &http.Response{StatusCode: h.Status, Status: fmt.Sprintf("%d %s", h.Status, http.StatusText(h.Status)),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: canonical(h.Header), ContentLength: h.ContentLength,
 		Trailer: http.Header{core.NodeTimingTrailer: nil}, Body: st, Request: st.req}
@@ -345,7 +347,7 @@ func (st *stream) Read(p []byte) (n int, err error) {
 func (st *stream) handle(p piece) error {
 	switch p.kind {
 	case kindData:
-		if st.resp.StatusCode < 200 || st.resp.StatusCode == http.StatusNoContent || st.resp.StatusCode == http.StatusNotModified {
+		if st.bare {
 			st.session.breach("data came of a status without a body")
 			return &core.NodeError{Word: core.NodeFault}
 		}

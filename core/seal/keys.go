@@ -75,6 +75,12 @@ func ParseKey(text string) (Key, error) {
 	return k, nil
 }
 
+// writtenKey reads a key as exports and leaves have it: nothing stands around it.
+func writtenKey(text string) (k Key, ok bool) {
+	k, err := ParseKey(text)
+	return k, err == nil && k.String() == text
+}
+
 // of is the key as the checkpoints of an origin name it; false: it is not for them.
 func (k Key) of(origin string) (Key, bool) {
 	edge, _, ok := splitOrigin(origin)

@@ -454,8 +454,8 @@ func (v *checker) believe(l *logLine) (*Checkpoint, error) {
 	}
 	var named []Key
 	for _, text := range l.keys {
-		k, err := ParseKey(text)
-		if err != nil || k.Name != t.Origin || k.String() != text || slices.Contains(named, k) {
+		k, ok := writtenKey(text)
+		if !ok || k.Name != t.Origin || slices.Contains(named, k) {
 			return nil, v.wrong(WrongEdited, "the keys that are named for log %s were edited", t.Origin)
 		}
 		named = append(named, k)
