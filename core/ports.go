@@ -216,6 +216,9 @@ func (in *Intent) Lost(at time.Time) *Receipt {
 	return r
 }
 
+// KindLeaves is the kind of the records that hold the leaves of the receipt logs.
+const KindLeaves = "seal-run"
+
 // Vault keeps small named records that operators make (keys, providers, pauses),
 // the audit log and the day sketches. Put, Delete and Write are durable when they
 // return.

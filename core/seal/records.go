@@ -17,7 +17,7 @@ import (
 const (
 	// KindRun are the leaves of one group: MONTH/INDEX, the index of the first with
 	// ten digits. The value is run's.
-	KindRun = "seal-run"
+	KindRun = core.KindLeaves
 	// KindTree are hashes of subtrees: MONTH/LEVEL/N with ten digits, 32 bytes.
 	KindTree = "seal-tree"
 	// KindLog is how a log stands: MONTH. The value is Log's AppendBinary.

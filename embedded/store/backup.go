@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -41,7 +42,8 @@ func (s *Store) Copy(ctx context.Context, yield func(chunk []byte) error) error 
 		}
 		return bad == nil
 	}
-	err := s.scan([]byte(receiptPrefix), after(vaultPrefix), false, func(key, value []byte) bool {
+	all := []span{{[]byte(receiptPrefix), after(vaultPrefix)}, {[]byte(leavesPrefix), after(leavesPrefix)}}
+	err := s.scanAll(all, false, func(key, value []byte) bool {
 		if key[0] == receiptPrefix[0] && expiredKey(receiptPrefix, key, receipts) {
 			return true
 		}
@@ -116,6 +118,9 @@ func unpackChunk(chunk []byte) (list []entry, err error) {
 		key, value := take(), take()
 		if err != nil || len(key) == 0 || value == nil {
 			return nil, broken
+		}
+		if name, old := bytes.CutPrefix(key, []byte(oldLeaves)); old {
+			key = leavesKey(string(name))
 		}
 		list = set(list, key, value)
 	}

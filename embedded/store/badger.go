@@ -38,7 +38,10 @@ func settings(path string, memTable int64) badger.Options {
 		WithNumCompactors(0). // see compact
 		WithNumLevelZeroTables(levelZero).
 		WithNumLevelZeroTablesStall(1 << 20). // never: nobody would end it
-		WithBaseTableSize(2 << 20).
+		// One level under the new tables, however large it grows: each more would be
+		// rewritten too.
+		WithBaseLevelSize(1 << 40).
+		WithBaseTableSize(4 << 20).
 		WithBlockCacheSize(8 << 20).
 		WithIndexCacheSize(8 << 20).
 		WithCompression(options.ZSTD).

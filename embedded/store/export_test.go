@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 	"github.com/dgraph-io/badger/v4/table"
 
@@ -30,7 +31,10 @@ func (s *Store) FakeDisk(space func() (free, total int64)) {
 	}
 }
 
-type spaceT = space
+type (
+	spaceT    = space
+	TableInfo = badger.TableInfo
+)
 
 // EncodeReceipt is the receipt as it is stored.
 func EncodeReceipt(r *core.Receipt) []byte {
@@ -118,4 +122,12 @@ func Everything(dir string) (all []byte, err error) {
 		return nil
 	})
 	return all, err
+}
+
+// Tables are those of the store, in no order.
+func (s *Store) Tables() []badger.TableInfo { return s.db.Tables() }
+
+// PutOld keeps a record as version 1 did.
+func (s *Store) PutOld(kind, name string, value []byte) error {
+	return s.apply(set(nil, []byte(vaultPrefix+kind+"/"+name), value))
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	layout      = 1 // of the folder and the keys; a newer one is refused
+	layout      = 2 // of the folder and the keys; a newer one is refused
 	layoutWords = "headway store "
 )
 
@@ -111,17 +111,19 @@ func checkLayout(dir string) error {
 	return nil
 }
 
-// writeLayout writes the version record where there is none, whole or not at all.
+// writeLayout writes the version record where there is none or an older one, whole or
+// not at all.
 func writeLayout(dir string) error {
 	name := filepath.Join(dir, versionName)
-	if _, err := os.Stat(name); err == nil {
+	record := fmt.Sprintf("%s%d\n", layoutWords, layout)
+	if is, err := os.ReadFile(name); err == nil && string(is) == record {
 		return nil
 	}
 	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, "%s%d\n", layoutWords, layout)
+	_, err = f.WriteString(record)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}

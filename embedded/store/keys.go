@@ -14,6 +14,8 @@ const (
 	jobPrefix     = "rj/"
 	lostPrefix    = "rl/"
 	vaultPrefix   = "v/"
+	leavesPrefix  = "z/"
+	oldLeaves     = vaultPrefix + core.KindLeaves + "/" // where they were in version 1
 )
 
 const callIDLen = 26
@@ -68,5 +70,21 @@ func vaultKey(kind, name string) ([]byte, error) {
 	if name == "" || len(name) > longest {
 		return nil, core.Errorf(core.Invalid, "the name of a %s has 1 to %d bytes, not %d", kind, longest, len(name))
 	}
+	if kind == core.KindLeaves {
+		return leavesKey(name), nil
+	}
 	return []byte(vaultPrefix + kind + "/" + name), nil
+}
+
+// leavesKey is z/<name>, mirrored: the greatest name comes first. No name of this kind
+// is the beginning of another.
+func leavesKey(name string) []byte { return append([]byte(leavesPrefix), mirrored(name)...) }
+
+// mirrored has the bits of a name turned over, which turns the order of names over.
+func mirrored(name string) string {
+	b := []byte(name)
+	for i := range b {
+		b[i] = ^b[i]
+	}
+	return string(b)
 }

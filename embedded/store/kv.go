@@ -111,12 +111,20 @@ func read(txn *badger.Txn, key []byte) ([]byte, error) {
 // are valid until yield returns. It ends with an error at the first one that
 // cannot be read, and when the store is closed.
 func (s *Store) scan(lo, hi []byte, reverse bool, yield func(key, value []byte) bool) error {
+	return s.scanAll([]span{{lo, hi}}, reverse, yield)
+}
+
+// span are the keys from lo (included) to hi (excluded).
+type span struct{ lo, hi []byte }
+
+// scanAll is scan of several spans, one after another, as they are at one moment.
+func (s *Store) scanAll(spans []span, reverse bool, yield func(key, value []byte) bool) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.leave()
 	closed := false
-	err := s.walk(lo, hi, reverse, func(key, value []byte) bool {
+	err := s.walk(spans, reverse, func(key, value []byte) bool {
 		select {
 		case <-s.closing:
 			closed = true
@@ -131,8 +139,8 @@ func (s *Store) scan(lo, hi []byte, reverse bool, yield func(key, value []byte) 
 	return err
 }
 
-// walk is scan for the writer, which works while the store is being closed.
-func (s *Store) walk(lo, hi []byte, reverse bool, yield func(key, value []byte) bool) (err error) {
+// walk is scanAll for the writer, which works while the store is being closed.
+func (s *Store) walk(spans []span, reverse bool, yield func(key, value []byte) bool) (err error) {
 	yielding := false // a panic of the caller's is none of Badger's
 	defer func() {
 		if !yielding {
@@ -143,56 +151,70 @@ func (s *Store) walk(lo, hi []byte, reverse bool, yield func(key, value []byte) 
 	}()
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
-	records := newCursor(txn, lo, hi, reverse)
+	for _, sp := range spans {
+		more, err := walkIn(txn, sp, reverse, func(key, value []byte) bool {
+			yielding = true
+			more := yield(key, value)
+			yielding = false
+			return more
+		})
+		if !more || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walkIn walks one span; false: yield wants no more.
+func walkIn(txn *badger.Txn, sp span, reverse bool, yield func(key, value []byte) bool) (more bool, err error) {
+	records := newCursor(txn, sp, reverse)
 	defer records.it.Close()
-	witnesses := newCursor(txn, witnessOf(lo), witnessOf(hi), reverse)
+	witnesses := newCursor(txn, span{witnessOf(sp.lo), witnessOf(sp.hi)}, reverse)
 	defer witnesses.it.Close()
 	var value, want []byte
 	for {
 		key, ok := records.key()
 		witness, also := witnesses.key()
 		if !ok && !also {
-			return nil
+			return true, nil
 		}
 		if ok != also || !bytes.Equal(key, witness[len(witnessPrefix):]) {
-			return errWrong
+			return false, errWrong
 		}
 		if value, err = records.it.Item().ValueCopy(value); err != nil {
-			return err
+			return false, err
 		}
 		if want, err = witnesses.it.Item().ValueCopy(want); err != nil {
-			return err
+			return false, err
 		}
 		if !bytes.Equal(want, sum(value)) {
-			return errWrong
+			return false, errWrong
 		}
-		yielding = true
-		more := yield(key, value)
-		if yielding = false; !more {
-			return nil
+		if !yield(key, value) {
+			return false, nil
 		}
 		records.it.Next()
 		witnesses.it.Next()
 	}
 }
 
-// cursor walks the keys from lo (included) to hi (excluded), either way.
+// cursor walks the keys of a span, either way.
 type cursor struct {
-	it     *badger.Iterator
-	lo, hi []byte
+	it *badger.Iterator
+	span
 }
 
-func newCursor(txn *badger.Txn, lo, hi []byte, reverse bool) cursor {
+func newCursor(txn *badger.Txn, sp span, reverse bool) cursor {
 	o := badger.DefaultIteratorOptions
 	o.Reverse = reverse
 	o.PrefetchValues = false // they are beside their keys
-	c := cursor{txn.NewIterator(o), lo, hi}
+	c := cursor{txn.NewIterator(o), sp}
 	if !reverse {
-		c.it.Seek(lo)
+		c.it.Seek(sp.lo)
 		return c
 	}
-	c.it.Seek(hi) // the last key that is not above hi
-	if c.it.Valid() && bytes.Equal(c.it.Item().Key(), hi) {
+	c.it.Seek(sp.hi) // the last key that is not above hi
+	if c.it.Valid() && bytes.Equal(c.it.Item().Key(), sp.hi) {
 		c.it.Next()
 	}
 	return c

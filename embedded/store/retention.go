@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"headway/core"
 )
 
@@ -139,11 +137,9 @@ func (s *Store) keysOf(lo, hi []byte, most int, meant func(key []byte) bool) (ke
 	defer caught(&err)
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
-	o := badger.DefaultIteratorOptions
-	o.PrefetchValues = false
-	c := cursor{txn.NewIterator(o), lo, hi}
+	c := newCursor(txn, span{lo, hi}, false)
 	defer c.it.Close()
-	for c.it.Seek(lo); len(keys) < most; c.it.Next() {
+	for ; len(keys) < most; c.it.Next() {
 		key, ok := c.key()
 		if !ok {
 			break

@@ -26,7 +26,7 @@ var sealKills = flag.Int("sealkills", 12, "how often TestKilledWhileSealing kill
 
 // openSealed opens a store in dir/store and a sealer over it.
 func openSealed(dir string, o store.Options) (*store.Store, *seal.Sealer, error) {
-	s, err := store.Open(filepath.Join(dir, "store"), crashOptions(o))
+	s, err := store.Open(filepath.Join(dir, "store"), o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -40,7 +40,7 @@ func openSealed(dir string, o store.Options) (*store.Store, *seal.Sealer, error)
 
 func mustOpenSealed(t *testing.T, dir string, o store.Options) (*store.Store, *seal.Sealer) {
 	t.Helper()
-	s, sealer, err := openSealed(dir, o)
+	s, sealer, err := openSealed(dir, crashOptions(o))
 	if err != nil {
 		t.Fatal(whole(err))
 	}
@@ -181,7 +181,7 @@ func TestKilledWhileSealing(t *testing.T) {
 // sealing writes receipts from many goroutines, and shows each checkpoint, until it
 // is killed.
 func sealing(dir string) error {
-	s, sealer, err := openSealed(dir, store.Options{Clock: time.Now, Log: silent})
+	s, sealer, err := openSealed(dir, crashOptions(store.Options{Clock: time.Now, Log: silent}))
 	if err != nil {
 		return err
 	}

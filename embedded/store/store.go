@@ -12,7 +12,7 @@
 //
 // # Layout of the folder
 //
-//	version        "headway store 1"
+//	version        "headway store 2"
 //	lock           held with flock by the one process that uses the folder
 //	intents.spare  an empty one of the next
 //	intents-N.log  what was dispatched: one JSON object a line, on each side a line end
@@ -25,13 +25,18 @@
 //	rj/<job>\x00<call id>       calls of a job, where the job is not the call itself
 //	rl/<call id>                a lost receipt that the Recorder has not been told of yet
 //	v/<kind>/<name>             a record of the Vault
+//	z/<name, mirrored>          one of the kind [core.KindLeaves]
 //	w/<any key of the above>    its witness: the CRC-32C of that key's value
 //	x/purge                     nothing; Purge sets and drops it (erase.go)
 //
 // Months come first so that old receipts (and w/r/<YYYY-MM>/) lie side by side when
 // they are dropped (retention.go). A job name of more than 256 bytes is kept as its
-// SHA-256. Receipts sort before everything else: Badger compacts what lies between a
-// new table's first and last key, and that must not be all receipts.
+// SHA-256.
+//
+// A compaction rewrites all that lies between a new table's first and last key. So what
+// grows for ever stays outside: new receipts come behind the older ones, which sort
+// before everything else, and new leaves before the older ones, which sort behind it.
+// What is rewritten each time is the rest: the witnesses, 25 bytes of a receipt.
 //
 // # Damage
 //
@@ -233,6 +238,11 @@ func (s *Store) prove(memTable, verify int64) error {
 	s.tables = newVerifier(s.db, s.room.path)
 	if err := s.tables.check(s.db, verify, func() bool { return true }); err != nil {
 		return damagedFolder(s.dir, err)
+	}
+	if err := s.moveLeaves(); errors.Is(err, errWrong) {
+		s.log.Error("store: leaves of the receipt log are damaged", "err", err) // the log is told as damaged
+	} else if err != nil {
+		return asError(err, "%s cannot be brought to store version %d", s.dir, layout)
 	}
 	return s.repair()
 }

@@ -1,6 +1,10 @@
 package store
 
-import "headway/core"
+import (
+	"slices"
+
+	"headway/core"
+)
 
 // Get reads a record (core.Vault); nil, nil: there is none. One that is there and
 // cannot be read is Unavailable.
@@ -107,6 +111,9 @@ func (s *Store) Scan(kind, from, to string, newest bool, yield func(name string,
 	if _, err := vaultKey(kind, "-"); err != nil {
 		return err
 	}
+	if kind == core.KindLeaves {
+		return s.scanLeaves(from, to, newest, yield)
+	}
 	prefix := vaultPrefix + kind + "/"
 	end := after(prefix)
 	if to != "" {
@@ -119,4 +126,42 @@ func (s *Store) Scan(kind, from, to string, newest bool, yield func(name string,
 		return readError("a "+kind+" record", err)
 	}
 	return nil
+}
+
+// scanLeaves is Scan where the order of keys is not that of names.
+func (s *Store) scanLeaves(from, to string, newest bool, yield func(name string, value []byte) bool) error {
+	lo, hi := []byte(leavesPrefix), after(leavesPrefix)
+	if to != "" { // what begins with it is left out as well
+		lo = after(string(leavesKey(to)))
+	}
+	if from != "" {
+		hi = after(string(leavesKey(from)))
+	}
+	err := s.scan(lo, hi, !newest, func(key, value []byte) bool {
+		return yield(mirrored(string(key[len(leavesPrefix):])), append([]byte{}, value...))
+	})
+	if err != nil {
+		return readError("a "+core.KindLeaves+" record", err)
+	}
+	return nil
+}
+
+// moveLeaves takes leaves of a store of version 1 to where they are now.
+func (s *Store) moveLeaves() error {
+	for {
+		var list []entry
+		size := 0
+		err := s.walk([]span{{[]byte(oldLeaves), after(oldLeaves)}}, false, func(key, value []byte) bool {
+			list = set(list, leavesKey(string(key[len(oldLeaves):])), slices.Clone(value))
+			list = unset(list, slices.Clone(key))
+			size += len(value)
+			return size < s.maxBatch
+		})
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		if err := s.commit(list); err != nil {
+			return err
+		}
+	}
 }
