@@ -96,9 +96,9 @@ func asciiKeys(text []byte) bool {
 }
 
 func FuzzRecords(f *testing.F) {
-	r := newRun(0, 10)
+	r := new(run)
 	r.add(noNonce[:], []byte("leaf"))
-	f.Add(r.record())
+	f.Add(r.record(nil))
 	state, _ := NewLog("a/2026-11").AppendBinary(nil)
 	f.Add(state)
 	f.Fuzz(func(t *testing.T, value []byte) {

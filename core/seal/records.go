@@ -3,6 +3,7 @@ package seal
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -76,7 +77,10 @@ const leafDictionary = `"outcome":"failed","outcome":"truncated","outcome":"time
 
 var leafPacker = sync.OnceValue(func() *s2.Dict { return s2.MakeDict([]byte(leafDictionary), []byte(`{"attempts"`)) })
 
-func newRun(first uint64, size int) *run { return &run{first: first, leaves: make([]byte, 0, size)} }
+// begin makes it a run without leaves.
+func (r *run) begin(first uint64) {
+	r.first, r.count, r.nonces, r.leaves = first, 0, r.nonces[:0], r.leaves[:0]
+}
 
 // full tells whether another leaf of a length needs another run.
 func (r *run) full(leaf int) bool {
@@ -92,14 +96,13 @@ func (r *run) add(nonce, leaf []byte) {
 	r.count++
 }
 
-// record is what it is kept as.
-func (r *run) record() []byte {
-	head := 3 + len(r.nonces)
-	value := make([]byte, head, head+s2.MaxEncodedLen(len(r.leaves)))
-	value[0] = packedLeaves
-	binary.BigEndian.PutUint16(value[1:], uint16(r.count))
-	copy(value[3:], r.nonces)
-	return value[:head+len(leafPacker().Encode(value[head:head:cap(value)], r.leaves))]
+// record appends what it is kept as.
+func (r *run) record(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint16(append(dst, packedLeaves), uint16(r.count))
+	dst = append(dst, r.nonces...)
+	at := len(dst)
+	dst = slices.Grow(dst, s2.MaxEncodedLen(len(r.leaves)))
+	return dst[:at+len(leafPacker().Encode(dst[at:at:cap(dst)], r.leaves))]
 }
 
 // parseRun reads a record of leaves; false: it is none.

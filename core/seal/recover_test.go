@@ -421,7 +421,7 @@ func changeFirst(value []byte, change func(leaf []byte)) []byte {
 		change(leaf)
 		return false
 	})
-	return r.record()
+	return r.record(nil)
 }
 
 // changeCharge changes an amount, and leaves the form as it is.
@@ -435,10 +435,10 @@ func breakJSON(value []byte) []byte {
 }
 
 func TestParseRunRefuses(t *testing.T) {
-	r := newRun(5, 10)
+	r := &run{first: 5}
 	r.add(noNonce[:], []byte("one"))
 	r.add(noNonce[:], []byte("two"))
-	value := r.record()
+	value := r.record(nil)
 	if got, ok := parseRun(5, value); !ok || got.count != 2 {
 		t.Fatal(got, ok)
 	}

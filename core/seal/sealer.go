@@ -60,9 +60,9 @@ type Sealer struct {
 
 	// What the writer alone uses.
 	cur     *current
-	gone    *Recovery // why there is no log to go on with, until one is begun
-	run     *run
-	size    int           // that a run is made with
+	gone    *Recovery     // why there is no log to go on with, until one is begun
+	run     run           // of the group, its memory is used again
+	packed  []byte        // its record
 	records []core.Record // of the group
 	ringNew bool          // the ring is to be committed
 	ready   []signing     // what is committed, or will be with the group, and is to be signed
@@ -323,11 +323,11 @@ var noNonce [saltSize]byte
 // add appends a leaf to the current log and to the group.
 func (s *Sealer) add(leaf, nonce []byte) Position {
 	c := s.cur
-	if s.run != nil && s.run.full(len(leaf)) {
+	if s.run.full(len(leaf)) {
 		s.endRun()
 	}
-	if s.run == nil {
-		s.run = newRun(c.log.Size(), max(s.size, 1<<10))
+	if s.run.count == 0 {
+		s.run.begin(c.log.Size())
 	}
 	s.run.add(nonce, leaf)
 	c.grown = true
@@ -335,10 +335,10 @@ func (s *Sealer) add(leaf, nonce []byte) Position {
 }
 
 func (s *Sealer) endRun() {
-	if s.run != nil {
-		s.records = append(s.records, core.Record{Kind: KindRun, Name: runName(s.cur.month, s.run.first), Value: s.run.record()})
-		s.size = len(s.run.leaves) + len(s.run.leaves)/8 // the next is perhaps as large
-		s.run = nil
+	if s.run.count > 0 {
+		s.packed = s.run.record(s.packed[:0])
+		s.records = append(s.records, core.Record{Kind: KindRun, Name: runName(s.cur.month, s.run.first), Value: slices.Clone(s.packed)})
+		s.run.count = 0
 	}
 }
 
@@ -509,7 +509,7 @@ func (s *Sealer) Size() int {
 	for i := range s.records {
 		n += len(s.records[i].Name) + len(s.records[i].Value)
 	}
-	if s.run != nil {
+	if s.run.count > 0 {
 		n += s.run.size()
 	}
 	return n
@@ -597,7 +597,7 @@ func (s *Sealer) eraseQueued() {
 		s.add(appendErase(nil, originOf(s.p.Edge, at.Month), at.Index), noNonce[:])
 	}
 	for name, r := range runs {
-		s.records = append(s.records, core.Record{Kind: KindRun, Name: name, Value: r.record()})
+		s.records = append(s.records, core.Record{Kind: KindRun, Name: name, Value: r.record(nil)})
 	}
 }
 

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"slices"
+
 	"github.com/klauspost/compress/s2"
 
 	"headway/core"
@@ -37,11 +39,8 @@ func newPacker() packer {
 
 // pack appends the packed form of a receipt's JSON to dst.
 func (p packer) pack(dst, text []byte) []byte {
-	from := len(dst) + 1
-	dst = append(dst, packed)
-	if need := from + s2.MaxEncodedLen(len(text)); cap(dst) < need {
-		dst = append(make([]byte, 0, need), dst...)
-	}
+	dst = slices.Grow(append(dst, packed), s2.MaxEncodedLen(len(text)))
+	from := len(dst)
 	return dst[:from+len(p.dictionaries[packed].Encode(dst[from:from:cap(dst)], text))]
 }
 

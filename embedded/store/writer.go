@@ -10,16 +10,15 @@ import (
 )
 
 const (
-	gatherFor    = 100 * time.Millisecond
-	gatherEnough = 64 // receipts; more are committed at once
-	lookEvery    = 100 * time.Millisecond
-	lookOften    = 2 * time.Millisecond
-	hurryFor     = time.Second // a table is made in less
-	cleanEvery   = time.Hour
-	signEvery    = time.Second           // how often an idle writer asks whether something is due
-	signRarely   = 60                    // of these, where something is due and nothing comes of it
-	firstWait    = 50 * time.Millisecond // before a failed commit is tried again
-	longWait     = 5 * time.Second
+	gatherFor  = 100 * time.Millisecond
+	lookEvery  = 100 * time.Millisecond
+	lookOften  = 2 * time.Millisecond
+	hurryFor   = time.Second // a table is made in less
+	cleanEvery = time.Hour
+	signEvery  = time.Second           // how often an idle writer asks whether something is due
+	signRarely = 60                    // of these, where something is due and nothing comes of it
+	firstWait  = 50 * time.Millisecond // before a failed commit is tried again
+	longWait   = 5 * time.Second
 )
 
 // Append hands a receipt over to the writer (core.Book). The receipt must not
@@ -28,12 +27,13 @@ func (s *Store) Append(r *core.Receipt, done func()) {
 	s.mu.Lock()
 	s.queue = append(s.queue, waiting{r: r, done: done})
 	s.queued++
+	enough := len(s.queue) == batchLimit
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
 	default: // it has been woken already
 	}
-	if done != nil {
+	if done != nil || enough {
 		s.urge()
 	}
 }
@@ -125,12 +125,12 @@ func (s *Store) Run(ctx context.Context) error {
 	return s.flush()
 }
 
-// gather lets a group come together, until somebody waits for a receipt: each commit
-// wakes half a dozen of Badger's goroutines and the disk. A process that is
+// gather lets a group come together, until it is a whole batch or somebody waits for a
+// receipt: each commit wakes half a dozen of Badger's goroutines and the disk. A process that is
 // killed meanwhile has intents for what waits here.
 func (s *Store) gather(ctx context.Context) {
 	s.mu.Lock()
-	few := len(s.queue) > 0 && len(s.queue) < gatherEnough
+	few := len(s.queue) > 0 && len(s.queue) < batchLimit
 	s.mu.Unlock()
 	if !few || len(s.pending) > 0 || s.batch != nil {
 		return
