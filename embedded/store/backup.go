@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -14,9 +13,9 @@ import (
 )
 
 // A copy of the store is a row of chunks. Each is s2 (the block format) of records,
-// one behind the other in the order of their keys:
+// one behind the other:
 //
-//	uvarint  the key's length, then the key
+//	uvarint  the key's length, then the key, as it was in version 1 of the store
 //	uvarint  the value's length, then the value
 //
 // There are no witnesses in it: they are made anew. It is not Badger's own backup,
@@ -42,11 +41,12 @@ func (s *Store) Copy(ctx context.Context, yield func(chunk []byte) error) error 
 		}
 		return bad == nil
 	}
-	all := []span{{[]byte(receiptPrefix), after(vaultPrefix)}, {[]byte(leavesPrefix), after(leavesPrefix)}}
-	err := s.scanAll(all, false, func(key, value []byte) bool {
+	all := []span{{lo: []byte(receiptPrefix), hi: after(vaultPrefix)}, {lo: []byte(leavesPrefix), hi: after(leavesPrefix), reverse: true}}
+	err := s.scanAll(all, func(key, value []byte) bool {
 		if key[0] == receiptPrefix[0] && expiredKey(receiptPrefix, key, receipts) {
 			return true
 		}
+		key = keyOfOne(key)
 		plain = append(binary.AppendUvarint(plain, uint64(len(key))), key...)
 		plain = append(binary.AppendUvarint(plain, uint64(len(value))), value...)
 		return len(plain) < chunkSize || flush()
@@ -119,10 +119,7 @@ func unpackChunk(chunk []byte) (list []entry, err error) {
 		if err != nil || len(key) == 0 || value == nil {
 			return nil, broken
 		}
-		if name, old := bytes.CutPrefix(key, []byte(oldLeaves)); old {
-			key = leavesKey(string(name))
-		}
-		list = set(list, key, value)
+		list = set(list, keyNow(key), value)
 	}
 	return list, nil
 }

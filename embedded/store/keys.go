@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
@@ -79,6 +80,21 @@ func vaultKey(kind, name string) ([]byte, error) {
 // leavesKey is z/<name>, mirrored: the greatest name comes first. No name of this kind
 // is the beginning of another.
 func leavesKey(name string) []byte { return append([]byte(leavesPrefix), mirrored(name)...) }
+
+// keyOfOne is where version 1 had what is at a key now, and keyNow the other way round.
+func keyOfOne(key []byte) []byte {
+	if name, ok := bytes.CutPrefix(key, []byte(leavesPrefix)); ok {
+		return []byte(oldLeaves + mirrored(string(name)))
+	}
+	return key
+}
+
+func keyNow(key []byte) []byte {
+	if name, ok := bytes.CutPrefix(key, []byte(oldLeaves)); ok {
+		return leavesKey(string(name))
+	}
+	return key
+}
 
 // mirrored has the bits of a name turned over, which turns the order of names over.
 func mirrored(name string) string {

@@ -111,20 +111,24 @@ func read(txn *badger.Txn, key []byte) ([]byte, error) {
 // are valid until yield returns. It ends with an error at the first one that
 // cannot be read, and when the store is closed.
 func (s *Store) scan(lo, hi []byte, reverse bool, yield func(key, value []byte) bool) error {
-	return s.scanAll([]span{{lo, hi}}, reverse, yield)
+	return s.scanAll([]span{{lo, hi, reverse}}, yield)
 }
 
-// span are the keys from lo (included) to hi (excluded).
-type span struct{ lo, hi []byte }
+// span are the keys from lo (included) to hi (excluded), in reverse from the last to the
+// first.
+type span struct {
+	lo, hi  []byte
+	reverse bool
+}
 
 // scanAll is scan of several spans, one after another, as they are at one moment.
-func (s *Store) scanAll(spans []span, reverse bool, yield func(key, value []byte) bool) error {
+func (s *Store) scanAll(spans []span, yield func(key, value []byte) bool) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.leave()
 	closed := false
-	err := s.walk(spans, reverse, func(key, value []byte) bool {
+	err := s.walk(spans, func(key, value []byte) bool {
 		select {
 		case <-s.closing:
 			closed = true
@@ -140,7 +144,7 @@ func (s *Store) scanAll(spans []span, reverse bool, yield func(key, value []byte
 }
 
 // walk is scanAll for the writer, which works while the store is being closed.
-func (s *Store) walk(spans []span, reverse bool, yield func(key, value []byte) bool) (err error) {
+func (s *Store) walk(spans []span, yield func(key, value []byte) bool) (err error) {
 	yielding := false // a panic of the caller's is none of Badger's
 	defer func() {
 		if !yielding {
@@ -152,7 +156,7 @@ func (s *Store) walk(spans []span, reverse bool, yield func(key, value []byte) b
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
 	for _, sp := range spans {
-		more, err := walkIn(txn, sp, reverse, func(key, value []byte) bool {
+		more, err := walkIn(txn, sp, func(key, value []byte) bool {
 			yielding = true
 			more := yield(key, value)
 			yielding = false
@@ -166,10 +170,10 @@ func (s *Store) walk(spans []span, reverse bool, yield func(key, value []byte) b
 }
 
 // walkIn walks one span; false: yield wants no more.
-func walkIn(txn *badger.Txn, sp span, reverse bool, yield func(key, value []byte) bool) (more bool, err error) {
-	records := newCursor(txn, sp, reverse)
+func walkIn(txn *badger.Txn, sp span, yield func(key, value []byte) bool) (more bool, err error) {
+	records := newCursor(txn, sp)
 	defer records.it.Close()
-	witnesses := newCursor(txn, span{witnessOf(sp.lo), witnessOf(sp.hi)}, reverse)
+	witnesses := newCursor(txn, span{witnessOf(sp.lo), witnessOf(sp.hi), sp.reverse})
 	defer witnesses.it.Close()
 	var value, want []byte
 	for {
@@ -198,18 +202,18 @@ func walkIn(txn *badger.Txn, sp span, reverse bool, yield func(key, value []byte
 	}
 }
 
-// cursor walks the keys of a span, either way.
+// cursor walks the keys of a span.
 type cursor struct {
 	it *badger.Iterator
 	span
 }
 
-func newCursor(txn *badger.Txn, sp span, reverse bool) cursor {
+func newCursor(txn *badger.Txn, sp span) cursor {
 	o := badger.DefaultIteratorOptions
-	o.Reverse = reverse
+	o.Reverse = sp.reverse
 	o.PrefetchValues = false // they are beside their keys
 	c := cursor{txn.NewIterator(o), sp}
-	if !reverse {
+	if !sp.reverse {
 		c.it.Seek(sp.lo)
 		return c
 	}

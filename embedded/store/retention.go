@@ -137,7 +137,7 @@ func (s *Store) keysOf(lo, hi []byte, most int, meant func(key []byte) bool) (ke
 	defer caught(&err)
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
-	c := newCursor(txn, span{lo, hi}, false)
+	c := newCursor(txn, span{lo: lo, hi: hi})
 	defer c.it.Close()
 	for ; len(keys) < most; c.it.Next() {
 		key, ok := c.key()

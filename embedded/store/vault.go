@@ -151,8 +151,8 @@ func (s *Store) moveLeaves() error {
 	for {
 		var list []entry
 		size := 0
-		err := s.walk([]span{{[]byte(oldLeaves), after(oldLeaves)}}, false, func(key, value []byte) bool {
-			list = set(list, leavesKey(string(key[len(oldLeaves):])), slices.Clone(value))
+		err := s.walk([]span{{lo: []byte(oldLeaves), hi: after(oldLeaves)}}, func(key, value []byte) bool {
+			list = set(list, keyNow(key), slices.Clone(value))
 			list = unset(list, slices.Clone(key))
 			size += len(value)
 			return size < s.maxBatch

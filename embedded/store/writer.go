@@ -287,7 +287,7 @@ func (s *Store) ticks() (t *time.Ticker, look func()) {
 func (s *Store) tellLost(write func() bool) {
 	for {
 		var ids []core.CallID
-		err := s.walk([]span{{[]byte(lostPrefix), after(lostPrefix)}}, false, func(key, _ []byte) bool {
+		err := s.walk([]span{{lo: []byte(lostPrefix), hi: after(lostPrefix)}}, func(key, _ []byte) bool {
 			ids = append(ids, core.CallID(key[len(lostPrefix):]))
 			return len(ids) < batchLimit
 		})
