@@ -26,7 +26,7 @@ func restoreCommand(p Program) *cli.Command {
 		Name: "restore", Usage: "make a data folder of a backup, without a server", UsageText: "headway restore FILE --data FOLDER [--log FOLDER]",
 		Description: "FOLDER must be empty or not there; it is there once all of the backup was checked and restored, or not at all.\n" +
 			"The server that was may have signed more than the backup has. So the restored one begins another part of the signed log,\n" +
-			"such as 2026-11.2, and exports of before verify still. Never run both. With --log, the log folder of the data folder\n" +
+			"such as 2026-11.2, and exports of before verify still. Stop that server first, and never run both. With --log, the log folder of the data folder\n" +
 			"that was, the new part says exactly what is lost; give it wherever it can still be read, and always where\n" +
 			"a backup is restored a second time: then that of the first restored folder.\n\n" +
 			"Example:\n   headway restore headway-2026-11-30.tar --data ./data-new --log ./data/log",
@@ -54,6 +54,11 @@ func restore(c *cli.Context, p Program) error {
 	heads, err := readHeads(c.String("log"))
 	if err != nil {
 		return err
+	}
+	if heads != nil {
+		if err := stopped(c.String("log")); err != nil {
+			return err
+		}
 	}
 	step := newSteps(c, p)
 	defer step.done()
@@ -117,6 +122,23 @@ func restoreTarget(data string) (string, error) {
 			Hint: "restore into a new folder, and keep the old one: its log folder says what was signed (--log)"}}
 	}
 	return filepath.EvalSymlinks(data)
+}
+
+// stopped refuses the log folder of a server that runs: it signs on, and what is
+// restored would sign something else by the same name.
+func stopped(logDir string) error {
+	dir, err := filepath.Abs(logDir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return cannot("read", logDir, err)
+	}
+	if data := filepath.Dir(dir); store.InUse(data) {
+		return failed{&core.Error{Kind: core.Unavailable, Msg: fmt.Sprintf("--log: a running headway uses %s, and signs on", data),
+			Hint: "stop it first; `headway backup verify` looks at a backup without stopping anything"}}
+	}
+	return nil
 }
 
 // head is a file of the log folder of the server that was.

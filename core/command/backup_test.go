@@ -288,6 +288,9 @@ func TestRestoreSaysWhatIsLost(t *testing.T) {
 
 	g = r.start("data")
 	says(t, r.run(1, "restore", "b.tar", "--data", "data"), "data is in use by a running headway", "headway: hint: restore into another folder")
+	// It would sign on beside what is restored, by the same names.
+	says(t, r.run(1, "restore", "b.tar", "--data", "y", "--log", "data/log"), "--log: a running headway uses ", "signs on")
+	r.nothingBut("b.tar", "data", "new", "now.jsonl")
 	// Not even an admin gets a backup from elsewhere: it has what is shown to nobody.
 	if status, raw, err := g.adminBy(r.client, "/admin/v1/backup"); err != nil || status != http.StatusForbidden || !strings.Contains(string(raw), "on its machine alone") {
 		t.Errorf("%d %s %v", status, raw, err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -32,21 +33,26 @@ var ErrNoServer = errors.New("no server runs")
 func Dial(dataDir string) (*Client, error) {
 	path, err := socketPath(dataDir)
 	if err != nil {
-		return nil, noServer(dataDir)
+		return nil, noServer(dataDir, err)
 	}
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	c := &Client{base: "http://headway", where: dataDir}
 	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, "unix", path)
 		if err != nil {
-			return nil, noServer(dataDir)
+			return nil, noServer(dataDir, err)
 		}
 		return conn, nil
 	}}
 	return c, nil
 }
 
-func noServer(dataDir string) *core.Error {
+// noServer is the error of a socket that cannot be dialled.
+func noServer(dataDir string, err error) *core.Error {
+	if errors.Is(err, fs.ErrPermission) {
+		return &core.Error{Kind: core.Unavailable, Msg: fmt.Sprintf("the data folder %q may not be used: permission denied", dataDir), Err: err,
+			Hint: "run this as the user that headway runs as, or use --server URL"}
+	}
 	return &core.Error{Kind: core.Unavailable, Msg: fmt.Sprintf("no headway serves the data folder %q", dataDir), Err: ErrNoServer,
 		Hint: "start one with `headway serve`, or say which with --data FOLDER or --server URL"}
 }
