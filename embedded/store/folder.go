@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	layout      = 2 // of the folder and the keys; a newer one is refused
+	layout      = 2 // of the folder and the keys; another is refused
 	layoutWords = "headway store "
 )
 
@@ -76,7 +76,7 @@ func Is(dir string) bool {
 	return err == nil
 }
 
-// checkLayout refuses a folder of somebody else's and one of a newer version.
+// checkLayout refuses a folder of somebody else's and one of another version.
 func checkLayout(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, versionName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -107,23 +107,26 @@ func checkLayout(dir string) error {
 			Kind: core.Unavailable, Msg: fmt.Sprintf("%s is of store version %d, and this headway knows %d", dir, v, layout),
 			Hint: "use the headway that wrote it, or a newer one",
 		}
+	case v < layout:
+		return &core.Error{
+			Kind: core.Unavailable, Msg: fmt.Sprintf("%s is of store version %d, and this headway writes %d", dir, v, layout),
+			Hint: "make a backup with the headway that wrote it, and restore that with this one (headway restore FILE --data NEW --log " + filepath.Join(dir, "log") + ")",
+		}
 	}
 	return nil
 }
 
-// writeLayout writes the version record where there is none or an older one, whole or
-// not at all.
+// writeLayout writes the version record where there is none, whole or not at all.
 func writeLayout(dir string) error {
 	name := filepath.Join(dir, versionName)
-	record := fmt.Sprintf("%s%d\n", layoutWords, layout)
-	if is, err := os.ReadFile(name); err == nil && string(is) == record {
+	if _, err := os.Stat(name); err == nil {
 		return nil
 	}
 	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(record)
+	_, err = fmt.Fprintf(f, "%s%d\n", layoutWords, layout)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}

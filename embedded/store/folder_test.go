@@ -37,6 +37,7 @@ func TestOpenRefuses(t *testing.T) {
 		name, file, text, says string
 	}{
 		{"a folder of somebody else's", "thesis.tex", "x", "is not a store of headway: it holds thesis.tex"},
+		{"an older version", "version", "headway store 1\n", "is of store version 1, and this headway writes 2"},
 		{"a newer version", "version", "headway store 3\n", "is of store version 3, and this headway knows 2"},
 		{"a damaged version record", "version", "headway stor", "cannot be opened: the store is damaged"},
 	} {

@@ -81,7 +81,8 @@ func vaultKey(kind, name string) ([]byte, error) {
 // is the beginning of another.
 func leavesKey(name string) []byte { return append([]byte(leavesPrefix), mirrored(name)...) }
 
-// keyOfOne is where version 1 had what is at a key now, and keyNow the other way round.
+// keyOfOne is where version 1 had what is at a key now, and keyNow the other way round:
+// copies have the keys of version 1.
 func keyOfOne(key []byte) []byte {
 	if name, ok := bytes.CutPrefix(key, []byte(leavesPrefix)); ok {
 		return []byte(oldLeaves + mirrored(string(name)))

@@ -239,11 +239,6 @@ func (s *Store) prove(memTable, verify int64) error {
 	if err := s.tables.check(s.db, verify, func() bool { return true }); err != nil {
 		return damagedFolder(s.dir, err)
 	}
-	if err := s.moveLeaves(); errors.Is(err, errWrong) {
-		s.log.Error("store: leaves of the receipt log are damaged", "err", err) // the log is told as damaged
-	} else if err != nil {
-		return asError(err, "%s cannot be brought to store version %d", s.dir, layout)
-	}
 	return s.repair()
 }
 

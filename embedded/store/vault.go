@@ -1,10 +1,6 @@
 package store
 
-import (
-	"slices"
-
-	"headway/core"
-)
+import "headway/core"
 
 // Get reads a record (core.Vault); nil, nil: there is none. One that is there and
 // cannot be read is Unavailable.
@@ -144,24 +140,4 @@ func (s *Store) scanLeaves(from, to string, newest bool, yield func(name string,
 		return readError("a "+core.KindLeaves+" record", err)
 	}
 	return nil
-}
-
-// moveLeaves takes leaves of a store of version 1 to where they are now.
-func (s *Store) moveLeaves() error {
-	for {
-		var list []entry
-		size := 0
-		err := s.walk([]span{{lo: []byte(oldLeaves), hi: after(oldLeaves)}}, func(key, value []byte) bool {
-			list = set(list, keyNow(key), slices.Clone(value))
-			list = unset(list, slices.Clone(key))
-			size += len(value)
-			return size < s.maxBatch
-		})
-		if err != nil || len(list) == 0 {
-			return err
-		}
-		if err := s.commit(list); err != nil {
-			return err
-		}
-	}
 }
