@@ -366,7 +366,7 @@ func TestBackupBreaksOff(t *testing.T) {
 	}
 	answer := "HTTP/1.1 200 OK\r\nContent-Type: application/x-tar\r\n"
 	for name, c := range map[string]struct{ rest, say string }{
-		"in the middle":       {"Transfer-Encoding: chunked\r\n\r\n400\r\n" + strings.Repeat("x", 0x400) + "\r\n", "the connection broke"},
+		"in the middle":       {"Transfer-Encoding: chunked\r\n\r\n400\r\n" + strings.Repeat("x", 0x400) + "\r\n", "the answer broke off"},
 		"before it began":     {"", "no answer"},
 		"with something else": {"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "b.tar: is not a backup of headway"},
 	} {

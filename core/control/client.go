@@ -153,6 +153,10 @@ func (c *Client) failed(err error) error {
 	case errors.Is(err, context.Canceled):
 		return &core.Error{Kind: core.Canceled, Msg: "interrupted", Err: err}
 	}
+	if errors.Is(err, io.ErrUnexpectedEOF) { // in the middle of an answer
+		return &core.Error{Kind: core.Unavailable, Msg: c.where + ": the answer broke off", Err: err,
+			Hint: "the server's log says why, where it was the server that broke it off"}
+	}
 	var op *net.OpError
 	why := "the connection broke"
 	if errors.As(err, &op) && op.Op == "dial" {

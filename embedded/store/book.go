@@ -20,10 +20,40 @@ func (s *Store) Receipt(id core.CallID) (*core.Receipt, error) {
 		return nil, readError("receipt "+string(id), err)
 	}
 	if value == nil {
+		s.awaitReceipt(id)
+		value, err = s.get(receiptKey(id))
+	}
+	if err != nil {
+		return nil, readError("receipt "+string(id), err)
+	}
+	if value == nil {
 		return nil, core.Errorf(core.NotFound, "there is no call %s", id)
 	}
 	r, err := s.decode(id, value)
 	return hide(r, measurements), err
+}
+
+// awaitReceipt waits for the receipt of a call that is open, for as long as one takes
+// that has just ended: its receipt is handed over behind the answer, and then gathered.
+func (s *Store) awaitReceipt(id core.CallID) {
+	late := time.NewTimer(3 * s.group)
+	defer late.Stop()
+	for {
+		s.mu.Lock()
+		_, open := s.open[id]
+		caught := s.caught
+		s.mu.Unlock()
+		if !open {
+			return
+		}
+		select {
+		case <-caught:
+		case <-late.C:
+			return
+		case <-s.closing:
+			return
+		}
+	}
 }
 
 func (s *Store) decode(id core.CallID, value []byte) (*core.Receipt, error) {

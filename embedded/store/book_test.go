@@ -121,6 +121,34 @@ func TestCatchUp(t *testing.T) {
 	<-closed
 }
 
+// Who has the end of an answer may ask before its receipt is handed over.
+func TestReceiptOfACallThatHasJustEnded(t *testing.T) {
+	s := mustOpen(t, t.TempDir(), options(t))
+	r := receiptAt(0)
+	if err := s.Open(intent(r)); err != nil {
+		t.Fatal(whole(err))
+	}
+	s.Group(time.Millisecond)
+	_, err := s.Receipt(r.ID)
+	isKind(t, err, core.NotFound) // it is under way
+	s.Group(time.Minute)
+	run(t, s)
+	asked := make(chan error)
+	go func() {
+		_, err := s.Receipt(r.ID)
+		asked <- err
+	}()
+	select {
+	case err := <-asked:
+		t.Fatal("it did not wait:", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	s.Append(r, func() {}) // who waits ends the gathering
+	if err := <-asked; err != nil {
+		t.Fatal(whole(err))
+	}
+}
+
 func TestReceiptsInOrder(t *testing.T) {
 	s := mustOpen(t, t.TempDir(), options(t))
 	run(t, s)
