@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +23,7 @@ import (
 )
 
 func receiptsCommand() *cli.Command {
-	return &cli.Command{
+	receipts := &cli.Command{
 		Name: "receipts", Usage: "hand receipts to others, signed, and check them", UsageText: "headway receipts list|export|prove|reveal|verify|recompute|rotate|renew|erase",
 		Description: "What each call was charged for is signed and appended to a log, one for each month. Whoever has the public key\n" +
 			"sees every receipt of an export that was changed, left out or moved; whoever kept a checkpoint besides, also\n" +
@@ -41,17 +43,18 @@ func receiptsCommand() *cli.Command {
 				Description: "Without --month, --from, --to and --since it is all that is signed. A part by time has whole stretches of a log, so perhaps\n" +
 					"other receipts too: a log is in the order in which calls ended. Keys and owners are pseudonyms of their month.\n" +
 					"--since takes a checkpoint that was kept from earlier: what came after it, with the proof that the log only grew.\n" +
-					"--tree writes the log of one month as files in the layout of C2SP tlog-tiles, which public tools read.\n\n" +
+					"--tree writes the log of one month as files in the layout of C2SP tlog-tiles, which public tools read. A month has several logs\n" +
+					"where the store had lost a part of one: --month 2026-11.1 takes the first alone, 2026-11.2 the second.\n\n" +
 					"Example:\n   headway receipts export --month 2026-11 --out november.jsonl",
 				Flags: serverFlags(
-					&cli.StringFlag{Name: "month", Usage: "only this `MONTH`, such as 2026-11"},
+					&cli.StringFlag{Name: "month", Usage: "only this `MONTH`, such as 2026-11; one log of it is 2026-11.1, the next 2026-11.2"},
 					&cli.StringFlag{Name: "from", Usage: "only calls from this `TIME` on: a time, a day in UTC, or an age such as 24h or 30d"},
 					&cli.StringFlag{Name: "to", Usage: "only calls before this `TIME`; a day is meant with its end"},
 					&cli.StringFlag{Name: "since", Usage: "only what came after the checkpoint in this `FILE`, and the proof that the log grew from there"},
 					&cli.BoolFlag{Name: "witnessed", Usage: "only as far as the witness has signed"},
 					&cli.BoolFlag{Name: "measurements", Usage: "add what is not signed: the times of each call"},
 					&cli.StringFlag{Name: "tree", Usage: "write the log as files into this `FOLDER`, which must not be there or be empty"},
-					&cli.StringFlag{Name: "out", Usage: "the `FILE` to write; left out: standard output"}),
+					&cli.StringFlag{Name: "out", Usage: "the `FILE` to write; left out, or -: standard output"}),
 				Action: onServer(nil, exportReceipts),
 			},
 			proveReceiptCommand(),
@@ -78,6 +81,29 @@ func receiptsCommand() *cli.Command {
 			eraseReceiptsCommand(),
 		},
 	}
+	for _, c := range receipts.Subcommands {
+		c.Before = noEmptyOptions
+	}
+	return receipts
+}
+
+// noEmptyOptions refuses options without a value: what was meant to be checked or chosen
+// by one, in a script whose variable is empty, would be left out without a word.
+func noEmptyOptions(c *cli.Context) error {
+	for _, f := range c.Command.Flags {
+		empty := false
+		switch f := f.(type) {
+		case *cli.StringFlag:
+			fromVariable := slices.ContainsFunc(f.EnvVars, func(name string) bool { v, is := os.LookupEnv(name); return is && v == "" })
+			empty = c.String(f.Name) == "" && !fromVariable
+		case *cli.StringSliceFlag:
+			empty = slices.Contains(c.StringSlice(f.Name), "")
+		}
+		if name := f.Names()[0]; empty && c.IsSet(name) {
+			return wrongUsage(fmt.Sprintf("--%s needs a value", name), c.Command.HelpName+" --help shows what there is")
+		}
+	}
+	return nil
 }
 
 func listReceipts(ctx context.Context, c *cli.Context, s *control.Client, _ []string) error {
@@ -123,7 +149,7 @@ func leafCount(n core.Opt[uint64]) string {
 	return strconv.FormatUint(n.V, 10)
 }
 
-func exportReceipts(ctx context.Context, c *cli.Context, s *control.Client, _ []string) (err error) {
+func exportReceipts(ctx context.Context, c *cli.Context, s *control.Client, _ []string) error {
 	query := url.Values{}
 	for _, name := range []string{"month", "from", "to"} {
 		if v := c.String(name); v != "" {
@@ -143,16 +169,23 @@ func exportReceipts(ctx context.Context, c *cli.Context, s *control.Client, _ []
 		}
 		query.Set("since", string(text))
 	}
-	defer func() { err = leftOut(ctx, c, s, query, err) }()
-	if folder := c.String("tree"); folder != "" {
-		return exportTree(ctx, c, s, query, folder)
+	write := exportLines
+	if c.IsSet("tree") {
+		write = exportTree
 	}
-	path := c.String("out")
+	if err := write(ctx, c, s, query); err != nil {
+		return err
+	}
+	return leftOut(ctx, c, s, query)
+}
+
+func exportLines(ctx context.Context, c *cli.Context, s *control.Client, query url.Values) error {
+	path := outPath(c)
 	out := &exported{w: c.App.Writer}
 	if terminal(c.App.ErrWriter) && (path != "" || !terminal(c.App.Writer)) {
 		out.progress = c.App.ErrWriter
 	}
-	err = writtenTo(c, path, func(w io.Writer) error {
+	err := writtenTo(c, path, func(w io.Writer) error {
 		out.w = w
 		defer out.done()
 		return s.ExportReceipts(ctx, query, out)
@@ -163,30 +196,22 @@ func exportReceipts(ctx context.Context, c *cli.Context, s *control.Client, _ []
 	return err
 }
 
-// leftOut says which logs of the time an export lacks because nothing that was signed of
-// them is here; err is how the export ended.
-func leftOut(ctx context.Context, c *cli.Context, s *control.Client, query url.Values, err error) error {
-	var none *core.Error
-	if err != nil && !(errors.As(err, &none) && none.Kind == core.NotFound) || query.Has("since") {
+// leftOut says which logs of the time an export lacks because what was signed of them is
+// not all here.
+func leftOut(ctx context.Context, c *cli.Context, s *control.Client, query url.Values) error {
+	if query.Has("since") {
+		return nil
+	}
+	list, err := s.ReceiptLogs(ctx)
+	if err != nil {
 		return err
 	}
-	list, e := s.ReceiptLogs(ctx)
-	if e != nil {
-		return cmp.Or(err, e)
-	}
-	month := query.Get("month")
 	for _, l := range list.Items {
-		if !l.LeftOut || month != "" && !strings.HasPrefix(string(l.Log)+".", month+".") {
-			continue
+		if l.LeftOut && control.InMonth(l.Log, query.Get("month")) {
+			fmt.Fprintf(c.App.ErrWriter, "headway: note: log %s (leaves: %s) is left out: %s\n", l.Log, leafCount(l.Size), printable(l.Problem))
 		}
-		text := fmt.Sprintf("log %s (leaves: %s) is left out: %s", l.Log, leafCount(l.Size), l.Problem)
-		if none != nil {
-			none.Hint = text
-			return err
-		}
-		fmt.Fprintf(c.App.ErrWriter, "headway: note: %s\n", printable(text))
 	}
-	return err
+	return nil
 }
 
 // exported counts the lines of an export.
@@ -339,6 +364,9 @@ func verified(c *cli.Context, path string, check seal.Check) (*seal.Report, erro
 		return nil, cannot("read", path, err)
 	}
 	if info.IsDir() {
+		if _, err := os.Stat(filepath.Join(path, "tile")); err != nil && !seal.IsTree(path) {
+			return nil, &core.Error{Kind: core.Invalid, Msg: path + ": this is not the folder of a log: it has neither a checkpoint nor tiles", Hint: "headway receipts export --tree FOLDER writes one"}
+		}
 		return seal.VerifyTree(path, check)
 	}
 	f, err := os.Open(path)
@@ -360,7 +388,7 @@ func keysOf[K any](text, flag, hint string, parse func(string) (K, error)) ([]K,
 		return []K{key}, nil
 	}
 	if _, e := os.Stat(text); e != nil {
-		return nil, wrongUsage(fmt.Sprintf("%s: %v", flag, err), hint)
+		return nil, wrongUsage(fmt.Sprintf("%s: %v, and there is no file of that name", flag, err), hint)
 	}
 	lines, err := readSmall(text)
 	if err != nil {
@@ -431,7 +459,7 @@ func logNotes(r *seal.Report, l seal.LogReport) string {
 	note(l.Saved == "same", "as the checkpoint")
 	note(l.Saved == "grown", "grown since the checkpoint")
 	note(l.Uncharged > 0, "%d without a charge", l.Uncharged)
-	note(l.Erased > 0, "%d erasures", l.Erased)
+	note(l.Erased > 0, "%s", several(int(l.Erased), "erasure"))
 	if l.Witness != "" {
 		note(true, "witnessed by %s at %s", printable(l.Witness), at(*l.WitnessedAt))
 	}
@@ -442,7 +470,8 @@ func logNotes(r *seal.Report, l seal.LogReport) string {
 				lost -= min(lost, other.Size)
 			}
 		}
-		note(lost > 0, "%d signed leaves of %s were lost before it", lost, t.Origin)
+		note(lost == 1, "1 signed leaf of %s was lost before it", t.Origin)
+		note(lost > 1, "%d signed leaves of %s were lost before it", lost, t.Origin)
 	}
 	return strings.Join(notes, ", ")
 }

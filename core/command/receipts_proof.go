@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -26,14 +27,14 @@ func proveReceiptCommand() *cli.Command {
 		Name: "prove", Usage: "print the proof that one receipt is in the signed log", UsageText: "headway receipts prove ID|last [--out FILE]",
 		Description: "About 1 KB of text (C2SP tlog-proof) with what was charged for the call. It shows no other receipt, and whose the call was by\n" +
 			"a pseudonym alone; headway receipts reveal opens that.\n\n" +
-			"Example:\n   headway receipts prove 01kbkx3q00rdxhvqqk3f9q9r5w --out call.proof && headway receipts verify call.proof --key log.vkey",
-		Flags: serverFlags(&cli.StringFlag{Name: "out", Usage: "the `FILE` to write; left out: standard output"}),
+			"Example:\n   headway receipts prove 01kbkx3q00rdxhvqqk3f9q9r5w --out call.proof && headway receipts verify call.proof --key headway.local/k3f9q9r5+5d1f0a3b+AX…",
+		Flags: serverFlags(&cli.StringFlag{Name: "out", Usage: "the `FILE` to write; left out, or -: standard output"}),
 		Action: onServer([]string{"ID"}, func(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
 			id, err := newest(ctx, s, args[0])
 			if err != nil {
 				return err
 			}
-			return writtenTo(c, c.String("out"), func(w io.Writer) error { return s.ProveReceipt(ctx, id, w) })
+			return writtenTo(c, outPath(c), func(w io.Writer) error { return s.ProveReceipt(ctx, id, w) })
 		}),
 	}
 }
@@ -43,8 +44,8 @@ func revealReceiptCommand() *cli.Command {
 		Name: "reveal", Usage: "print what shows whose one receipt is", UsageText: "headway receipts reveal ID|last [--out FILE]",
 		Description: "The salt and the private part (key, owner, job, step) that the leaf's commitment is made of, as JSON. Whoever gets it can\n" +
 			"check it against the receipt's proof, and learns nothing of other receipts.\n\n" +
-			"Example:\n   headway receipts reveal 01kbkx3q00rdxhvqqk3f9q9r5w --out call.opening && headway receipts verify call.proof --opening call.opening --key log.vkey",
-		Flags: serverFlags(&cli.StringFlag{Name: "out", Usage: "the `FILE` to write; left out: standard output"}),
+			"Example:\n   headway receipts reveal 01kbkx3q00rdxhvqqk3f9q9r5w --out call.opening && headway receipts verify call.proof --opening call.opening --key headway.local/k3f9q9r5+5d1f0a3b+AX…",
+		Flags: serverFlags(&cli.StringFlag{Name: "out", Usage: "the `FILE` to write; left out, or -: standard output"}),
 		Action: onServer([]string{"ID"}, func(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
 			id, err := newest(ctx, s, args[0])
 			if err != nil {
@@ -54,7 +55,7 @@ func revealReceiptCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return writtenTo(c, c.String("out"), func(w io.Writer) error { return printJSON(w, o) })
+			return writtenTo(c, outPath(c), func(w io.Writer) error { return printJSON(w, o) })
 		}),
 	}
 }
@@ -86,6 +87,14 @@ func target(path string) (file string, stream bool, err error) {
 
 // mostLinks are followed: more have no file at their end.
 const mostLinks = 40
+
+// outPath is the file of --out, "" where it is standard output.
+func outPath(c *cli.Context) string {
+	if path := c.String("out"); path != "-" {
+		return path
+	}
+	return ""
+}
 
 // writtenTo writes a file, all of it or none; "" is standard output. What is no file is
 // written as it comes.
@@ -130,7 +139,8 @@ func writtenTo(c *cli.Context, path string, write func(io.Writer) error) error {
 
 // exportTree writes one log as a folder in the layout of tlog-tiles, all of it or
 // nothing.
-func exportTree(ctx context.Context, c *cli.Context, s *control.Client, query url.Values, folder string) error {
+func exportTree(ctx context.Context, c *cli.Context, s *control.Client, query url.Values) error {
+	folder := c.String("tree")
 	for _, flag := range [...]string{"from", "to", "since", "out", "measurements"} {
 		if c.IsSet(flag) {
 			return wrongUsage("--"+flag+": does not go with --tree, which has a whole log", "headway receipts export --tree FOLDER --month 2026-11")
@@ -271,10 +281,11 @@ func verifyProof(c *cli.Context, path string, text []byte) error {
 	}
 	w := c.App.Writer
 	fmt.Fprintf(w, "%s is good: receipt %s, leaf %d of %s\n", printable(path), printable(string(p.Leaf.ID)), p.Index, printable(p.Checkpoint.Origin))
-	if p.Leaf.Charge.OK {
-		fmt.Fprintf(w, "charge $%s\n", p.Leaf.Charge.V)
-	}
+	sayCharged(w, p.Leaf)
 	for _, k := range p.Checkpoint.Signed {
+		if i := slices.IndexFunc(check.Keys, func(given seal.Key) bool { return given.Public == k.Public }); i >= 0 {
+			k = check.Keys[i] // by the name that it was given by, not by the log's
+		}
 		fmt.Fprintf(w, "signed by %s\n", printable(k.String()))
 	}
 	if witnessed != "" {
@@ -284,6 +295,48 @@ func verifyProof(c *cli.Context, path string, text []byte) error {
 		fmt.Fprintf(w, "private %s\n", printable(opening.Private))
 	}
 	return nil
+}
+
+// sayCharged says what a receipt charges, and for what.
+func sayCharged(w io.Writer, l *seal.Leaf) {
+	if l.Model != "" {
+		fmt.Fprintf(w, "model %s", printable(string(l.Model)))
+		if l.Offer != "" {
+			fmt.Fprintf(w, ", offer %s", printable(string(l.Offer)))
+		}
+		fmt.Fprintln(w)
+	}
+	u := l.Usage
+	var tokens []string
+	for _, p := range [...]struct {
+		name string
+		n    core.Opt[int64]
+	}{
+		{"uncached in", u.UncachedInput}, {"cache read", u.CacheRead}, {"cache written", u.CacheWrite}, {"of it for 1 h", u.CacheWrite1h},
+		{"out", u.Output}, {"of it reasoning", u.Reasoning},
+	} {
+		if p.n.OK {
+			tokens = append(tokens, number(p.n)+" "+p.name)
+		}
+	}
+	if len(tokens) > 0 {
+		fmt.Fprintf(w, "tokens %s (from the %s)\n", strings.Join(tokens, ", "), usageFrom(l.UsageFrom))
+	}
+	if r := l.Prices; r != nil {
+		prices := fmt.Sprintf("$%s in, $%s out", r.Input, r.Output)
+		for _, p := range [...]struct {
+			name string
+			rate core.Opt[core.Rate]
+		}{{"cache read", r.CacheRead}, {"cache written", r.CacheWrite}, {"cache written for 1 h", r.CacheWrite1h}} {
+			if p.rate.OK {
+				prices += fmt.Sprintf(", $%s %s", p.rate.V, p.name)
+			}
+		}
+		fmt.Fprintf(w, "prices %s, per million tokens\n", prices)
+	}
+	if l.Charge.OK {
+		fmt.Fprintf(w, "charge $%s\n", l.Charge.V)
+	}
 }
 
 // refusedFile is the error of a file that is not what it should be.

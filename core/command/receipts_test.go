@@ -153,6 +153,11 @@ func TestReceipts(t *testing.T) {
 	if said := run(0, "status", "--data", old); !strings.Contains(said, "has 297 leaves, and 299 were signed") || !strings.Contains(said, "until headway receipts renew") {
 		t.Errorf("status does not tell of the loss, or not what to do:\n%s", said)
 	}
+	for _, args := range [][]string{{"receipts", "export", "--data", old}, {"receipts", "export", "--data", old, "--month", month + ".1"}, {"receipts", "export", "--data", old, "--tree", "none"}} {
+		if said := run(1, args...); !strings.Contains(said, "headway: error: nothing can be exported: log "+month+" (leaves: 297) is left out: ") {
+			t.Error(said)
+		}
+	}
 	run(2, "receipts", "renew", "--data", old)
 	run(0, "receipts", "renew", "--data", old, "--yes")
 	if said := run(1, "receipts", "renew", "--data", old, "--yes"); !strings.Contains(said, "nothing to renew") {

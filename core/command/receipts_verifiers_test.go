@@ -34,6 +34,51 @@ func TestReceiptsVerifiersAgree(t *testing.T) {
 	t.Run("logs", v.logs)
 }
 
+// TestReceiptsVerifierIsCalledWrongly: what cannot be checked is said in one line.
+func TestReceiptsVerifierIsCalledWrongly(t *testing.T) {
+	verifier := pythonVerifier(t)
+	if verifier == "" {
+		return
+	}
+	dir := t.TempDir()
+	a := newForger("edge.example/a", t)
+	l := &forged{origin: "edge.example/a/2026-11", leaves: []string{openOf(nil, a), receiptOf()}, by: []*forger{a}}
+	write(t, filepath.Join(dir, "export.jsonl"), []byte(exportOf(l)))
+	write(t, filepath.Join(dir, "empty"), nil)
+	vkey := a.key("").String()
+	for _, c := range []struct {
+		args string
+		code int
+		say  string
+	}{
+		{"", 2, "usage: verify.py EXPORT [--checkpoint FILE] [VKEY ...]"},
+		{"none.jsonl", 2, "none.jsonl: cannot be read: No such file or directory"},
+		{".", 2, ".: cannot be read: Is a directory"},
+		{"export.jsonl --checkpoint", 2, "--checkpoint needs a file"},
+		{"export.jsonl --checkpoint none", 2, "none: cannot be read: No such file or directory"},
+		{"export.jsonl --checkpoint empty", 1, "empty: it is not a checkpoint of a receipt log"},
+		{"export.jsonl --checkpoint /dev/null", 1, "/dev/null: it is not a checkpoint of a receipt log"},
+		{"export.jsonl nonsense", 2, "not a key: nonsense"},
+		{"export.jsonl " + vkey + "A", 2, "not a key: " + vkey + "A"},
+		{"empty " + vkey, 1, "line 1: cut short, or longer than a line is"},
+		{"export.jsonl " + vkey, 0, "edge.example/a/2026-11: 1 receipt of 2 leaves, 0.000000001000 USD\ngood"},
+	} {
+		cmd := exec.Command("python3", append([]string{verifier}, strings.Fields(c.args)...)...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != c.code || string(out) != c.say+"\n" {
+			t.Errorf("verify.py %s: %v\n%s", c.args, err, out)
+		}
+	}
+	const without = `import os, runpy, sys; os.environ["PATH"] = "."; sys.argv.pop(0); runpy.run_path(sys.argv[0], run_name="__main__")`
+	cmd := exec.Command("python3", "-c", without, verifier, "export.jsonl", vkey)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 2 || string(out) != "openssl is not on this machine\n" {
+		t.Errorf("verify.py without openssl: %v\n%s", err, out)
+	}
+}
+
 // edited is of what the product's own keys have signed.
 func (v *verifiers) edited(t *testing.T) {
 	e := realExports(t)
@@ -339,7 +384,9 @@ func (v *verifiers) notes(t *testing.T) {
 		v.refuse(t, "saved is "+what, exportOf(l), both, withSaved(saved))
 	}
 	zero := fmt.Sprintf("%s\n0\n%s\n", l.origin, base64.StdEncoding.EncodeToString(make([]byte, 32)))
-	v.refuse(t, "saved is nothing", exportOf(l), withSaved(zero+"\n"+a.line(l.origin, zero)))
+	for what, saved := range map[string]string{"a checkpoint of nothing": zero + "\n" + a.line(l.origin, zero), "an empty file": "", "a line end": "\n", "no UTF-8": l.note() + "— w\xff AAAAAAA=\n"} {
+		v.refuse(t, "saved is "+what, exportOf(l), withSaved(saved))
+	}
 }
 
 // logs are several in one export.
@@ -402,6 +449,23 @@ func (v *verifiers) logs(t *testing.T) {
 			v.accept(t, what, text, nil)
 		} else {
 			v.refuse(t, what, text, nil)
+		}
+	}
+
+	// What the export does not have of it is gone, and said.
+	for what, c := range map[string]struct {
+		logs []*forged
+		say  string
+	}{
+		"alone":                   {nil, "note: 5 signed leaves of " + oct.origin + " were lost before " + origin + "10.2\n"},
+		"behind a part of it":     {[]*forged{short}, "note: 2 signed leaves of " + oct.origin + " were lost before " + origin + "10.2\n"},
+		"behind all but one leaf": {[]*forged{of(oct.origin, a, openOf(nil, a), 3)}, "note: 1 signed leaf of " + oct.origin + " was lost before " + origin + "10.2\n"},
+		"behind all of it":        {[]*forged{oct}, ""},
+	} {
+		first := strings.Replace(openOf(nil, a), `,"type"`, fmt.Sprintf(`,"lost":[{"origin":%q,"root":%q,"size":%d}],"type"`, oct.origin, oct.tree(), len(oct.leaves)), 1)
+		said := v.accept(t, what, exportOf(append(c.logs, of(origin+"10.2", a, first, 1))...), nil)
+		if is := strings.Contains(said, "note: "); v.in != nil && (is != (c.say != "") || !strings.HasSuffix(said, c.say+"good\n")) {
+			t.Errorf("a log begun anew, %s: the verifier of RECEIPT.md says %s", what, said)
 		}
 	}
 
@@ -476,14 +540,14 @@ def peak(): # in KiB; getrusage has that of the process that this one was forked
     return int(next(l for l in open("/proc/self/status") if l.startswith("VmHWM:")).split()[1])
 for line in sys.stdin:
     sys.argv, out, code = json.loads(line), io.StringIO(), None
-    with contextlib.redirect_stdout(out):
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         try:
             exec(source, {"__name__": "__main__"})
         except SystemExit as e:
             code = e.code
         except BaseException as e:
             code = "it dies: %r" % e
-    print(json.dumps([code is None, code or out.getvalue(), peak()]), flush=True)
+    print(json.dumps([code is None, code if isinstance(code, str) else out.getvalue(), peak()]), flush=True)
 `
 
 func newVerifiers(t *testing.T) *verifiers {
@@ -533,9 +597,9 @@ func withSaved(note string) option { return func(c *seal.Check) { c.Saved = []by
 
 func withKeys(keys ...seal.Key) option { return func(c *seal.Check) { c.Keys = keys } }
 
-func (v *verifiers) accept(t *testing.T, what, text string, with ...option) {
+func (v *verifiers) accept(t *testing.T, what, text string, with ...option) (said string) {
 	t.Helper()
-	v.check(t, true, what, text, with)
+	return v.check(t, true, what, text, with)
 }
 
 func (v *verifiers) refuse(t *testing.T, what, text string, with ...option) {
@@ -543,7 +607,8 @@ func (v *verifiers) refuse(t *testing.T, what, text string, with ...option) {
 	v.check(t, false, what, text, with)
 }
 
-func (v *verifiers) check(t *testing.T, good bool, what, text string, with []option) {
+// check gives what the verifier of RECEIPT.md says.
+func (v *verifiers) check(t *testing.T, good bool, what, text string, with []option) string {
 	t.Helper()
 	c := seal.Check{Keys: v.keys}
 	for _, o := range with {
@@ -556,7 +621,7 @@ func (v *verifiers) check(t *testing.T, good bool, what, text string, with []opt
 		t.Errorf("%s: core/seal says %v, %v", what, report, err)
 	}
 	if v.in == nil {
-		return
+		return ""
 	}
 	path, saved := filepath.Join(v.dir, "export.jsonl"), filepath.Join(v.dir, "saved.checkpoint")
 	write(t, path, []byte(text))
@@ -569,9 +634,11 @@ func (v *verifiers) check(t *testing.T, good bool, what, text string, with []opt
 		args = append(args, k.String())
 	}
 	ok, said, _ := v.python(t, args...)
-	if ok != good || !good && !strings.HasPrefix(said, "line ") || good && !strings.HasSuffix(said, "good\n") {
+	wrong := strings.HasPrefix(said, "line ") || said == saved+": it is not a checkpoint of a receipt log\n"
+	if ok != good || !good && !wrong || good && !strings.HasSuffix(said, "good\n") {
 		t.Errorf("%s: the verifier of RECEIPT.md says %.300s", what, said)
 	}
+	return said
 }
 
 // export is one as lines, each with its end.

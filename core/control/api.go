@@ -72,7 +72,7 @@ func endpoints() []endpoint {
 		{"POST", root + "nodes/{name}/revoke", nil, "As DELETE.", (*Desk).dropNode},
 		{"GET", root + "receipts", paging, "The signed logs of receipts, the oldest first: how each stands, its newest checkpoint, and the keys that sign.", (*Desk).listReceiptLogs},
 		{"GET", root + "receipts/export", []string{"month", "from", "to", "since", "witnessed", "measurements"},
-			"Signed logs as JSON lines that anybody can check: those of a month, or the part with the calls from from on and before to, or what came after the checkpoint since. witnessed=true ends where the witness has signed, measurements=true adds what is not signed.", (*Desk).exportReceipts},
+			"Signed logs as JSON lines that anybody can check: those of a month (month=2026-11, of which 2026-11.1 and 2026-11.2 are one log each), or the part with the calls from from on and before to, or what came after the checkpoint since. witnessed=true ends where the witness has signed, measurements=true adds what is not signed.", (*Desk).exportReceipts},
 		{"GET", root + "receipts/tree", []string{"month", "witnessed"}, "One signed log as a tar file of the files of C2SP tlog-tiles.", (*Desk).treeOfReceipts},
 		{"GET", root + "receipts/{id}/proof", nil, "The proof that a receipt is in the signed log, with its leaf, as text (C2SP tlog-proof).", (*Desk).proveReceipt},
 		{"POST", root + "receipts/renew", nil, "Begins another signed log behind one that is short or damaged: its first leaf says what is gone. Calls are refused until then, where receipts are not optional.", (*Desk).renewReceipts},

@@ -259,6 +259,7 @@ func TestReceiptKeyIsRotated(t *testing.T) {
 	r.export(seal.Check{Keys: first, Saved: saved.Note}, "?since="+url.QueryEscape(string(saved.Note)))
 	r.export(seal.Check{Keys: r.sealer.Keys()[7:]}, "")
 	r.refused("GET", "receipts/export?since=x", "", 400, "since")
-	r.refused("GET", "receipts/export?witnessed=true", "", 404, "witness")
+	r.refused("GET", "receipts/export?since=", "", 400, "since")
+	r.refused("GET", "receipts/export?witnessed=true", "", 404, "no witness is configured")
 	r.refused("GET", "receipts/tree?month=2001-01", "", 404, "")
 }

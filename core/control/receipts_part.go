@@ -4,22 +4,30 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"headway/core"
 	"headway/core/seal"
 )
 
-// receiptParts are what to export: the logs of a month ("" for all, "2026-11" for
-// all of that month, "2026-11.2" for one), and of each all, or the part with the
-// calls that came from from on and before to, or what came after the checkpoint since;
-// nothing of what has expired. witnessed: only as far as the witness has signed.
+// InMonth tells whether a log is one of those that a month names: "2026-11" has all of
+// that month, "2026-11.1" is its first alone, "2026-11.2" its second; "" is all.
+func InMonth(log seal.Month, month string) bool {
+	first, only := strings.CutSuffix(month, ".1")
+	return month == "" || string(log) == first || !only && string(calendar(log)) == month
+}
+
+// receiptParts are what to export: the logs of a month (InMonth), and of each all, or the
+// part with the calls that came from from on and before to, or what came after the
+// checkpoint since; nothing of what has expired. witnessed: only as far as the witness has signed.
 // NotFound: there is nothing.
 func (d *Desk) receiptParts(s *seal.Sealer, q url.Values) ([]seal.Part, error) {
 	now := d.Clock()
@@ -42,6 +50,11 @@ func (d *Desk) receiptParts(s *seal.Sealer, q url.Values) ([]seal.Part, error) {
 	if err != nil {
 		return nil, err
 	}
+	if witnessed && d.Witness.Status() == nil {
+		e := core.Errorf(core.NotFound, "no witness is configured, so none has signed a log")
+		e.Hint = "witness: in the file names one"
+		return nil, e
+	}
 	months, err := s.Months()
 	if err != nil {
 		return nil, err
@@ -57,9 +70,13 @@ func (d *Desk) receiptParts(s *seal.Sealer, q url.Values) ([]seal.Part, error) {
 		_, first = seal.EdgeOf(since.Origin)
 	}
 	var parts []seal.Part
+	var left *seal.BrokenAt
 	for _, m := range months {
-		if month != "" && month != string(m) && month != string(calendar(m)) || !from.IsZero() && calendar(m) < first || kept.expiredLog(m) ||
-			since != nil && m < first || givenUp(gone, m) {
+		if !InMonth(m, month) || !from.IsZero() && calendar(m) < first || kept.expiredLog(m) || since != nil && m < first {
+			continue
+		}
+		if b := givenUp(gone, m); b != nil {
+			left = b
 			continue
 		}
 		c, err := d.checkpoint(s, m, witnessed)
@@ -90,7 +107,12 @@ func (d *Desk) receiptParts(s *seal.Sealer, q url.Values) ([]seal.Part, error) {
 	if len(parts) == 0 {
 		e := core.Errorf(core.NotFound, "no signed receipt is of that time")
 		e.Hint = "a receipt is signed within a second of its call's end; headway receipts list shows the logs"
-		if witnessed {
+		switch {
+		case left != nil:
+			_, log := seal.EdgeOf(left.Have.Origin)
+			e.Msg = fmt.Sprintf("nothing can be exported: log %s (leaves: %d) is left out: %s", log, left.Have.Size, left.Problem)
+			e.Hint = "headway status says what helps"
+		case witnessed:
 			e.Msg, e.Hint = "the witness has signed no log of that time", "headway status says how the witness is"
 		}
 		return nil, e
@@ -106,9 +128,14 @@ func checkMonth(month, said string) error {
 	return nil
 }
 
-// givenUp tells whether a log is one that is not all here, and that no backup explains.
-func givenUp(gone []seal.BrokenAt, m seal.Month) bool {
-	return slices.ContainsFunc(gone, func(b seal.BrokenAt) bool { return of(b.Have.Origin, m) && !b.Restored })
+// givenUp is what is wrong with a log that is not all here, and that no backup explains;
+// nil: it is whole.
+func givenUp(gone []seal.BrokenAt, m seal.Month) *seal.BrokenAt {
+	i := slices.IndexFunc(gone, func(b seal.BrokenAt) bool { return of(b.Have.Origin, m) && !b.Restored })
+	if i < 0 {
+		return nil
+	}
+	return &gone[i]
 }
 
 // checkpoint is a log's newest, with the line of the witness where it has signed it, or
@@ -144,7 +171,7 @@ func stretch(s *seal.Sealer, c *seal.Checkpoint, from, to time.Time) (first, end
 // there is none.
 func sinceOf(s *seal.Sealer, q url.Values) (*seal.Checkpoint, error) {
 	text := q.Get("since")
-	if text == "" {
+	if !q.Has("since") { // an empty one is an empty file: it does not mean everything
 		return nil, nil
 	}
 	for _, other := range [...]string{"month", "from", "to"} {
@@ -203,13 +230,27 @@ func (d *Desk) treeOfReceipts(r *http.Request) (any, error) {
 		return nil, whichLog(err)
 	}
 	if len(parts) > 1 {
-		e := core.Field("month", "there are several logs, and a folder has one")
-		e.Hint = "headway receipts list shows them; take one with --month"
-		return nil, e
+		return nil, severalLogs(parts)
 	}
 	return streamed{"application/x-tar", func(w io.Writer) error {
 		return whichLog(seal.TarTree(w, s.Source(), parts[0].Checkpoint))
 	}}, nil
+}
+
+// severalLogs is the error of a folder that would have more than one log.
+func severalLogs(parts []seal.Part) error {
+	var logs []string
+	for _, p := range parts {
+		_, m := seal.EdgeOf(p.Checkpoint.Origin)
+		logs = append(logs, string(m))
+	}
+	first, last := logs[0], len(logs)-1
+	if InMonth(seal.Month(logs[1]), first) {
+		first += ".1" // without it all of the month is meant
+	}
+	e := core.Field("month", "a folder has one log, and these are %d: %s and %s", len(logs), strings.Join(logs[:last], ", "), logs[last])
+	e.Hint = "take one with --month: " + first + " is " + logs[0] + " alone"
+	return e
 }
 
 // ReceiptTree gives the files of one log in the layout of tlog-tiles away, the

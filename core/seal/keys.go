@@ -311,7 +311,7 @@ func ParseCheckpoint(text []byte, keys []Key) (*Checkpoint, error) {
 	if err != nil {
 		hint := ""
 		if errors.Is(err, errUnknownKey) {
-			hint = "give the key of the edge that signed it"
+			hint = "give the key of the edge that signed it; it may be one of before a rotation: headway receipts list has them all"
 		}
 		return nil, &core.Error{Kind: core.Invalid, Param: "checkpoint", Msg: "checkpoint: " + err.Error(), Hint: hint, Err: err}
 	}

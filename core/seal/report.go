@@ -26,7 +26,7 @@ const (
 
 // Problem is the first thing that is wrong.
 type Problem struct {
-	Line int64  `json:"line,omitempty"` // of an export, from 1; of what is cut short the first that is not there
+	Line int64  `json:"line,omitempty"` // of an export, from 1; of what is cut short the first that is not there; absent: it is in none
 	File string `json:"file,omitempty"` // of a tree
 	Word string `json:"problem"`
 	Text string `json:"message"`
@@ -34,8 +34,11 @@ type Problem struct {
 
 // String is the sentence that is shown.
 func (p *Problem) String() string {
-	if p.File != "" {
+	switch {
+	case p.File != "":
 		return p.File + ": " + p.Text
+	case p.Line == 0:
+		return p.Text
 	}
 	return fmt.Sprintf("line %d: %s", p.Line, p.Text)
 }

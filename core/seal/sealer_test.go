@@ -148,7 +148,9 @@ func TestMonthEnds(t *testing.T) {
 	gone := joined(slices.Concat(all[:second-1], all[third-1:]))
 	bad(t, gone, Check{}, WrongMissing, second)
 	// The saved checkpoint of a month that is not there.
-	bad(t, r.export(ExportOptions{}, "2026-12"), Check{Saved: saved}, WrongCutShort, int64(len(lines(r.export(ExportOptions{}, "2026-12"))))+1)
+	if p := bad(t, r.export(ExportOptions{}, "2026-12"), Check{Saved: saved}, WrongCutShort, 0); strings.HasPrefix(p.String(), "line ") {
+		t.Errorf("a line is named that is not there: %s", p)
+	}
 }
 
 // TestEndOfMonthIsOwed kills the process between the commit that ends a month and

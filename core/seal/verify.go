@@ -113,6 +113,7 @@ func (v *checker) wrong(word, format string, args ...any) error {
 	return v.wrongAt(v.line, word, format, args...)
 }
 
+// wrongAt notes it of another line; 0: it is in none.
 func (v *checker) wrongAt(line int64, word, format string, args ...any) error {
 	if v.report.Problem == nil {
 		v.report.OK = false
@@ -232,7 +233,7 @@ func (v *checker) export() {
 	}
 	v.tell(nil)
 	if v.saved != nil && !slices.ContainsFunc(v.report.Logs, func(l LogReport) bool { return l.Origin == v.saved.Origin }) {
-		_ = v.wrongAt(v.line+1, WrongCutShort, "the saved checkpoint is of log %s, which the export does not hold", v.saved.Origin)
+		_ = v.wrongAt(0, WrongCutShort, "the saved checkpoint is of log %s, which the export does not hold", v.saved.Origin)
 	}
 }
 
