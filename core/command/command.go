@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -133,17 +135,47 @@ func usageError(c *cli.Context, err error, _ bool) error {
 		msg = fmt.Sprintf("--%s is no flag of %s", flag, c.Command.HelpName)
 	} else if flag, ok := strings.CutPrefix(msg, "flag needs an argument: -"); ok {
 		msg = fmt.Sprintf("--%s needs a value", flag)
+	} else if m := badValue.FindStringSubmatch(msg); m != nil {
+		msg = fmt.Sprintf("--%s: %s is %s", m[2], m[1], wanted(c.Command.Flags, m[2], strings.HasSuffix(msg, "out of range")))
 	}
 	return wrongUsage(msg, c.Command.HelpName+" --help shows what there is")
+}
+
+// badValue is how the flag package says that a value is none of a flag's.
+var badValue = regexp.MustCompile(`(?s)^invalid (?:boolean )?value ("(?:[^"\\]|\\.)*") for (?:flag )?-([^:]+): `)
+
+// wanted says what a value is not that a flag should have.
+func wanted(flags []cli.Flag, name string, tooFar bool) string {
+	if tooFar {
+		return "out of range"
+	}
+	for _, f := range flags {
+		if !slices.Contains(f.Names(), name) {
+			continue
+		}
+		switch f.(type) {
+		case *cli.IntFlag, *cli.Uint64Flag:
+			return "no whole number"
+		case *cli.Float64Flag:
+			return "no number"
+		case *cli.DurationFlag:
+			return "no time such as 30s or 5m"
+		case *cli.BoolFlag:
+			return "neither true nor false"
+		}
+	}
+	return "not what it takes"
 }
 
 // arguments checks how many there are; names are of the required ones.
 func arguments(c *cli.Context, names ...string) ([]string, error) {
 	args := c.Args().Slice()
-	switch {
-	case len(args) < len(names):
-		return nil, wrongUsage(names[len(args)]+" is missing", "usage: "+c.Command.UsageText)
-	case len(args) > len(names):
+	for i, name := range names {
+		if i >= len(args) || args[i] == "" { // "" is a variable that a script has not set
+			return nil, wrongUsage(name+" is missing", "usage: "+c.Command.UsageText)
+		}
+	}
+	if len(args) > len(names) {
 		return nil, wrongUsage(fmt.Sprintf("%q is one argument too many", args[len(names)]), "usage: "+c.Command.UsageText)
 	}
 	return args, nil

@@ -388,10 +388,13 @@ func probing(st control.Status) string {
 }
 
 func health(s control.Status) string {
-	if s.Healthy {
-		return "every one is kept"
+	switch {
+	case !s.Healthy:
+		return "not kept: " + s.Trouble
+	case s.ReceiptLog != nil && s.ReceiptLog.Held:
+		return "calls are refused: theirs could not be signed"
 	}
-	return "not kept: " + s.Trouble
+	return "every one is kept"
 }
 
 func orDash(s string) string {

@@ -62,7 +62,8 @@ type importedOffer struct {
 	Applied bool             `json:"applied"`
 	Error   string           `json:"error,omitempty"`
 
-	unclear bool // some of its entry cannot be taken
+	unclear  bool // some of its entry cannot be taken
+	compared bool // some of its entry could be
 }
 
 // importedChange is one field of the file that is another in the sheet.
@@ -199,11 +200,13 @@ func (f *importedOffer) compare(o *control.Offer, e *prices.Entry) {
 	if e.MaxInput.OK && o.Context.OK && o.Context.V < e.MaxInput.V {
 		f.Changes = append(f.Changes, importedChange{"context_tokens", o.Context, e.MaxInput.V})
 	}
+	f.compared = f.compared || e.MaxInput.OK
 	for _, n := range [...]struct {
 		field string
 		now   core.Opt[int64]
 		sheet core.Opt[int64]
 	}{{"context_tokens", o.Context, e.Context}, {"max_output_tokens", o.MaxOutput, e.MaxOutput}} {
+		f.compared = f.compared || n.sheet.OK
 		if n.sheet.OK && n.sheet != n.now {
 			f.Changes = append(f.Changes, importedChange{n.field, n.now, n.sheet.V})
 		}
@@ -221,10 +224,13 @@ func (f *importedOffer) rates(input, output core.Opt[core.Rate], now *core.Rates
 		{"cache_write_1h_usd_per_mtok", now.CacheWrite1h, sheet.CacheWrite1h},
 	} {
 		switch {
-		case !r.sheet.OK || r.sheet == r.now:
+		case !r.sheet.OK:
+		case r.sheet == r.now:
+			f.compared = true
 		case r.sheet.V == 0:
 			f.Notes = append(f.Notes, r.field+": the sheet has 0, which is often one that is not known; it stays as it is")
 		default:
+			f.compared = true
 			f.Changes = append(f.Changes, importedChange{r.field, r.now, r.sheet.V})
 		}
 	}
@@ -236,6 +242,7 @@ func (f *importedOffer) above(now core.Opt[core.PriceAbove], sheet prices.Above)
 		f.Notes = append(f.Notes, "above: the sheet has 0, which is often one that is not known; it stays as it is")
 		return
 	}
+	f.compared = true
 	is := core.PriceAbove{InputTokens: sheet.InputTokens, Rates: core.Rates{Input: sheet.Input.V, Output: sheet.Output.V}}
 	for _, r := range [...]struct {
 		to         *core.Opt[core.Rate]
@@ -312,14 +319,35 @@ func asYAML(v any) string {
 	return ""
 }
 
+// same is what there is to say where no change is.
+func (im *imported) same() string {
+	compared := 0
+	for _, o := range im.Offers {
+		if o.compared {
+			compared++
+		}
+	}
+	switch {
+	case len(im.Offers)+len(im.Unmatched) == 0:
+		return "there is no offer to look up"
+	case len(im.Offers) == 0:
+		return "no offer was found in the sheet"
+	case compared == 0:
+		return "nothing could be compared: the sheet has no figure that can be taken of the offers found in it"
+	case compared < len(im.Offers)+len(im.Unmatched):
+		return "no offer that could be compared differs from the sheet"
+	}
+	return "no offer differs from the sheet"
+}
+
 func (im *imported) write(w io.Writer) {
-	t := table{head: []string{"OFFER", "FIELD", "NOW", "SHEET", "FROM", "RESULT"}, empty: "no offer differs from the sheet"}
+	t := table{head: []string{"OFFER", "FIELD", "NOW", "SHEET", "FROM", "RESULT"}, empty: im.same()}
 	same, file, made, applied := 0, 0, 0, 0
 	for _, o := range im.Offers {
 		result := "not changed"
 		switch {
 		case len(o.Changes) == 0:
-			if !o.unclear {
+			if o.compared && !o.unclear {
 				same++
 			}
 		case o.From == "file":

@@ -87,7 +87,7 @@ func TestImportPrices(t *testing.T) {
 		`^claude/claude-one +above +over 200000: 1 in, 1 out, 7 write +over 200000: 6 in, 22\.5 out, 7 write +admin `,
 		`^openai/one \(model-one\): not read: input_cost_per_image$`, `^openai/same \(same\): cache_read_usd_per_mtok: the sheet has 0`,
 		`^made/open \(groq/org/open\): output_cost_per_token: "2.00000000000001e-07" is no whole number of picodollars`,
-		"^  # openai/one\n  input_usd_per_mtok: \"0.15\"\n  cache_read_usd_per_mtok: \"0.075\"\n  context_tokens: 128000\n", `^openai/unknown +the sheet does not have it$`, `^own/mine +its provider is none`,
+		"^  # openai/one\n  input_usd_per_mtok: \"0.15\"\n  cache_read_usd_per_mtok: \"0.075\"\n  context_tokens: 128000\n", `^openai/unknown +the sheet does not have it$`, `^own/mine +its provider is none that sheets name: it is looked up by its address \(base_url\)$`,
 		`^litellm sheet of 5 entries: 4 offers found in it, 1 the same$`, `^not read: input_cost_per_image \(1\)$`, `^2 entries have a figure that cannot be taken$`, `^1 entry is of providers that .*: somebody$`,
 		`^nothing was changed: --apply changes the 2 offers made through the admin API$`)
 	if strings.Contains(out, "openai/same  ") {
@@ -148,6 +148,17 @@ func TestImportPrices(t *testing.T) {
 	says(out, `^claude/claude-one +context_tokens +- +100 +admin +changed$`, `^models.dev sheet of 1 entry: 1 offer found in it, 0 the same$`)
 	if now := offer("claude/claude-one"); now.Input != 4_000_000 || now.Output != 20_000_000 || now.Context.V != 100 {
 		t.Errorf("%+v", now)
+	}
+	// Where nothing was compared it does not say that all is the same.
+	for text, want := range map[string]string{
+		`{"nobody": {"models": {"claude-one": {"cost": {"input": 4, "output": 20}}}}}`:                 `\Ano offer was found in the sheet$`,
+		`{"anthropic": {"models": {"claude-one": {"cost": {"input": "much", "output": 0.00000001}}}}}`: `\Anothing could be compared: `,
+		`{"anthropic": {"models": {"claude-one": {"cost": {"input": 0, "output": 0}}}}}`:               `\Anothing could be compared: `,
+		`{"anthropic": {"models": {"claude-one": {"cost": {"input": 4, "output": "much"}}}}}`:          `\Ano offer that could be compared differs from the sheet$`,
+	} {
+		write(t, sheet, []byte(text))
+		out, _ = run(t, true, "offers", "import", "--data", h.data, sheet)
+		says(out, want, `, 0 the same$`, `^nothing was changed$`)
 	}
 	write(t, sheet, []byte(`{"some": "thing"}`))
 	if _, errs := run(t, false, "offers", "import", "--data", h.data, sheet); !strings.Contains(errs, "sheet.json: it is none of the price sheets that are known") {

@@ -144,9 +144,27 @@ func traceUsage(w io.Writer, r *core.Receipt) {
 	}
 	fmt.Fprintf(w, "  charge: %s", dollars(r.Charge))
 	if r.Prices != nil {
-		fmt.Fprintf(w, " at $%s in, $%s out per million tokens", r.Prices.Input, r.Prices.Output)
+		fmt.Fprintf(w, " at %s per million tokens", strings.Join(pricesOf(u, r.Prices), ", "))
 	}
 	fmt.Fprintln(w)
+}
+
+// pricesOf are the prices of a call, those of the cache where it used it: its charge can
+// be worked out from them (ledger.Charge).
+func pricesOf(u core.Usage, p *core.Rates) []string {
+	write := p.CacheWrite.Or(p.Input)
+	hour := min(u.CacheWrite1h.V, u.CacheWrite.V)
+	list := []string{"$" + p.Input.String() + " in"}
+	for _, c := range [...]struct {
+		tokens int64
+		rate   core.Rate
+		name   string
+	}{{u.CacheRead.V, p.CacheRead.Or(p.Input), "cache read"}, {u.CacheWrite.V - hour, write, "cache written"}, {hour, p.CacheWrite1h.Or(write), "written for 1 h"}} {
+		if c.tokens > 0 {
+			list = append(list, "$"+c.rate.String()+" "+c.name)
+		}
+	}
+	return append(list, "$"+p.Output.String()+" out")
 }
 
 func usageFrom(f core.UsageFrom) string {
@@ -310,7 +328,8 @@ func traceDecision(w io.Writer, d *core.Decision) {
 }
 
 // modelTimings lists each step's last successful call, and each call of a step
-// that took more than one (SPEC §12).
+// that took more than one (SPEC §12). A step's charge is that of all its calls: those
+// that failed or whose client left may have cost something too.
 func modelTimings(w io.Writer, calls []*core.Receipt) {
 	type step struct {
 		name  string
@@ -326,10 +345,10 @@ func modelTimings(w io.Writer, calls []*core.Receipt) {
 		steps[at].calls = append(steps[at].calls, r)
 	}
 	t := table{head: []string{"STEP", "CALL", "OUTCOME", "MODEL", "OFFER", ">QUEUED", ">FIRST TOKEN", ">PROMPT", ">GENERATION", ">TOTAL", ">CHARGE"}}
-	row := func(name string, r *core.Receipt) {
+	row := func(name string, r *core.Receipt, charge core.Opt[core.Money]) {
 		g := r.Timing
 		t.add(name, string(r.ID), string(r.Outcome), string(r.Model), string(r.Offer), ms(g.Queued), ms(g.FirstToken), unit(g.PromptTPS, " tok/s"),
-			unit(g.DecodeTPS, " tok/s"), ms(g.TotalHandler), dollars(r.Charge))
+			unit(g.DecodeTPS, " tok/s"), ms(g.TotalHandler), dollars(charge))
 	}
 	for _, s := range steps {
 		var last *core.Receipt
@@ -340,16 +359,41 @@ func modelTimings(w io.Writer, calls []*core.Receipt) {
 		}
 		name := cmp.Or(s.name, "(no step)")
 		if last != nil {
-			row(name, last)
+			row(name, last, chargeOf(s.calls))
 		} else {
-			t.add(name, absent, "no call succeeded")
+			t.add(name, absent, "no call succeeded", "", "", "", "", "", "", "", dollars(chargeOf(s.calls)))
 		}
 		if len(s.calls) > 1 {
 			for i, r := range s.calls {
-				row(fmt.Sprintf("  %d of %d", i+1, len(s.calls)), r)
+				row(fmt.Sprintf("  %d of %d", i+1, len(s.calls)), r, r.Charge)
 			}
 		}
 	}
+	if len(calls) > 1 {
+		all := several(len(calls), "call")
+		if len(calls) >= pageItems {
+			all = "newest " + all // the server gives no more of a job
+		}
+		t.add("total", "", all, "", "", "", "", "", "", "", dollars(chargeOf(calls)))
+	}
 	fmt.Fprintln(w, "Model timings")
 	t.write(w)
+	if len(calls) > len(steps) {
+		fmt.Fprintln(w, "A step's figures are those of its last call that succeeded; its charge is that of all its calls.")
+	}
+}
+
+// chargeOf is what calls were charged together; absent where none was.
+func chargeOf(calls []*core.Receipt) (sum core.Opt[core.Money]) {
+	for _, r := range calls {
+		if !r.Charge.OK {
+			continue
+		}
+		v, err := sum.V.Plus(r.Charge.V)
+		if err != nil {
+			return core.Opt[core.Money]{} // more than an amount can be
+		}
+		sum = core.Some(v)
+	}
+	return sum
 }

@@ -76,14 +76,21 @@ func showUsage(ctx context.Context, c *cli.Context, s *control.Client, _ []strin
 
 func printUsage(w io.Writer, u control.Usage, by []string) {
 	fmt.Fprintf(w, "usage from %s to %s, UTC\n", at(u.From), at(u.To))
-	if by[0] == "" {
+	asked := by[0] != ""
+	if !asked {
 		by = []string{"model", "provider", "key", "node", "day"}
 	}
 	for _, name := range by {
 		name = strings.TrimSpace(name)
 		totals := u.By[name]
-		if len(totals) == 0 || name == "node" && len(totals) == 1 && totals[0].Node == "" {
-			continue // no calls, or no nodes
+		if name == "node" && (len(totals) == 0 || len(totals) == 1 && totals[0].Node == "") {
+			if asked { // who has no nodes need not read of them
+				fmt.Fprintln(w, "\nno call went to a node in that time")
+			}
+			continue
+		}
+		if len(totals) == 0 {
+			continue
 		}
 		dims := strings.Split(name, "+")
 		fmt.Fprintf(w, "\nby %s\n", strings.Join(dims, " and "))

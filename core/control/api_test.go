@@ -83,6 +83,7 @@ func TestBadRequests(t *testing.T) {
 		{"GET", "offers?next=gone/offer", "", 400, "next: is nothing"},
 		{"GET", "usage?by=owner", "", 400, `by: "owner" is nothing`},
 		{"GET", "usage?from=2026-01-02&to=2026-01-01T00:00:00Z", "", 400, "from: is not before to"},
+		{"GET", "usage?from=2999-01-02", "", 400, `from: "2999-01-02" is not in the past`},
 		{"GET", "calls/01m8mr4mfa24sg8d2qweqtaj02", "", 404, "there is no call"},
 		{"GET", "jobs/none", "", 404, `there is no call or job "none"`},
 		{"GET", "offers/none", "", 404, `there is no offer "none"`},

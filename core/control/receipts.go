@@ -50,11 +50,13 @@ type ReceiptLogStatus struct {
 	Size       uint64           `json:"size"`
 	SignedSize core.Opt[uint64] `json:"signed_size,omitzero"`
 	Problems   []string         `json:"problems,omitempty"`
+	// Held says that nothing is signed, and no call served, until the log is renewed.
+	Held bool `json:"held,omitempty"`
 }
 
 func (d *Desk) receiptLogStatus() *ReceiptLogStatus {
 	st := d.Receipts.Status()
-	s := &ReceiptLogStatus{Origin: st.Log.Origin, Size: st.Log.Size, Problems: d.receiptProblems(st)}
+	s := &ReceiptLogStatus{Origin: st.Log.Origin, Size: st.Log.Size, Problems: d.receiptProblems(st), Held: st.Held}
 	if st.Signed != nil {
 		s.SignedSize = core.Some(st.Signed.Size)
 	}

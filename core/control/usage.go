@@ -259,10 +259,13 @@ func (d *Desk) period(r *http.Request) (from, to time.Time, err error) {
 		from = to.UTC().Add(-1).Truncate(24*time.Hour).AddDate(0, 0, 1-usualDays)
 	}
 	if !from.Before(to) {
-		err = core.Field("from", "is not before to")
+		e := core.Field("from", "is not before to")
+		e.Hint = "from is the first time, to the last"
 		if q.Get("to") == "" {
-			err = core.Field("from", "is later than now, which to is where it is left out")
+			e = core.Field("from", "%s is not in the past", quoted(q.Get("from")))
+			e.Hint = "name a time that calls were made in, such as the day 2026-11-30, or an age such as 7d"
 		}
+		err = e
 	}
 	return from, to, err
 }

@@ -86,7 +86,7 @@ var profiles = []string{"global.", "us.", "us-gov.", "eu.", "apac.", "ap.", "au.
 func (s *Sheet) Find(a Asked) (e *Entry, why string) {
 	i := slices.IndexFunc(vendors, func(v vendor) bool { return v.sells(&a) })
 	if i < 0 {
-		return nil, "its provider is none that sheets name"
+		return nil, "its provider is none that sheets name: it is looked up by its address (base_url)"
 	}
 	names := vendors[i].names(s.Format)
 	if len(names) == 0 {

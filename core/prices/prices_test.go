@@ -112,7 +112,7 @@ func TestLiteLLM(t *testing.T) {
 		{openai("twice"), `more than once, with other figures: "twice", "openai/twice"`},
 		{openai("claude-one"), "does not have it"}, // another's
 		{prices.Asked{Format: core.FormatBedrock, Model: "us.anthropic.claude-one-v1:0"}, `it has "anthropic.claude-one-v1:0", without the region`},
-		{prices.Asked{Host: "127.0.0.1", Format: core.FormatOpenAI, Model: "model-one"}, "none that sheets name"},
+		{prices.Asked{Host: "127.0.0.1", Format: core.FormatOpenAI, Model: "model-one"}, "none that sheets name: it is looked up by its address (base_url)"},
 		{prices.Asked{Host: "api.openai.com.evil.example", Format: core.FormatOpenAI, Model: "model-one"}, "none that sheets name"},
 	} {
 		if e, why := s.Find(tt.asked); e != nil || !strings.Contains(why, tt.why) {
