@@ -205,7 +205,7 @@ func (d *Desk) expire(ctx context.Context, w *watch) time.Duration {
 	sure, again := w.at(look{now.Round(0), now.Sub(d.started)}, known)
 	r := d.Gateway.Setup().Settings.Retention
 	if sure.IsZero() {
-		if again == doubtAfter && r != (core.Retention{}) {
+		if again == doubtAfter && d.anyExpired(keptOf(r, now)) {
 			say, at := "retention: what has expired is hidden, and dropped in a day", now.UTC().Format(time.RFC3339)
 			if known.IsZero() {
 				d.Log.Info(say+": the server has not known the time for so long yet", "clock", at)
@@ -228,6 +228,20 @@ func (d *Desk) expire(ctx context.Context, w *watch) time.Duration {
 		return sureAfter // more has expired since the other look
 	}
 	return expireEvery
+}
+
+// anyExpired tells whether anything is there that has expired: every receipt is in the
+// sums of its day, which are kept as long as it is.
+func (d *Desk) anyExpired(k kept) (is bool) {
+	var err, bad error
+	if !k.measurements.IsZero() { // receipts expire no sooner
+		err = d.Tally.Sums(time.Time{}.Format(time.DateOnly), k.measurements.Format(time.DateOnly), func(*ledger.Cell, *ledger.Sum) bool { is = true; return false })
+	}
+	if !k.audit.IsZero() {
+		before := string(core.NewCallID(k.audit)[:10]) // its time alone
+		bad = d.Vault.Scan(vaultAudit, "", before, false, func(string, []byte) bool { is = true; return false })
+	}
+	return is || err != nil || bad != nil // where it cannot be read it is said rather
 }
 
 // drop deletes what is of before the times of k. What an error left is dropped by the

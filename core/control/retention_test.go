@@ -296,6 +296,29 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// TestNothingHasExpired: a start says that something is hidden only where something is.
+func TestNothingHasExpired(t *testing.T) {
+	r := aged(t)
+	r.settled("job-1")
+	r.awaitSigned()
+	r.write(keepOne)
+	r.must("POST", "apply", "")
+	ctx, said := context.Background(), "is hidden, and dropped in a day"
+	if again := r.desk.ExpireOnce(ctx, &control.Watch{}); again != control.DoubtAfter || r.logged(said) != 0 {
+		t.Fatalf("again in %v\n%s", again, r.log.String())
+	}
+	// What only the audit log has is something too.
+	r.write(file + "retention: {audit_months: 1}\n")
+	r.must("POST", "apply", "")
+	if r.desk.ExpireOnce(ctx, &control.Watch{}); r.logged(said) != 0 {
+		t.Fatal(r.log.String())
+	}
+	r.set(2026, 6, 10)
+	if r.desk.ExpireOnce(ctx, &control.Watch{}); r.logged(said) != 1 {
+		t.Fatal(r.log.String())
+	}
+}
+
 // TestMeasurementsExpire drops what was measured of calls, and keeps what was charged.
 func TestMeasurementsExpire(t *testing.T) {
 	r := aged(t)
