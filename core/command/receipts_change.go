@@ -2,13 +2,20 @@ package command
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/urfave/cli/v2"
 
+	"headway/conf"
 	"headway/core"
 	"headway/core/control"
 )
@@ -65,7 +72,7 @@ func eraseReceiptsCommand() *cli.Command {
 		Description: "Takes key, owner, job, step, group and trace out of the receipts of those calls and of the sums of usage, makes it impossible\n" +
 			"to show whose their leaves in the signed log are, and drops the old bytes from all files of the data folder. What the calls\n" +
 			"used and cost stays, under no key, and all that was signed stays valid. With --secret it is the pseudonyms of all calls of\n" +
-			"that month's log, at once. It cannot be undone; backups and exports that were made before have it still, and so has what\n" +
+			"that month's log, at once, which can be done once the month is over (UTC). It cannot be undone; backups and exports that were made before have it still, and so has what\n" +
 			"says the key's own name and owner: headway key revoke ends it. It waits for calls that are under way. Where it breaks off,\n" +
 			"the same command goes on.\n\nExample:\n   headway receipts erase --key k_2x7a9q --month 2026-11 --yes",
 		Flags: serverFlags(
@@ -98,6 +105,9 @@ const eraseAtOnce = 500
 func eraseReceipts(ctx context.Context, c *cli.Context, s *control.Client, ids []core.CallID) error {
 	e := control.Erasure{Key: core.KeyID(c.String("key")), Owner: c.String("owner"), Month: c.String("month"), Secret: c.Bool("secret")}
 	named := 0
+	if slices.Contains(ids, "") {
+		return wrongUsage("ID is missing", "usage: "+c.Command.UsageText)
+	}
 	for _, is := range [...]bool{len(ids) > 0, e.Key != "", e.Owner != "", e.Secret} {
 		if is {
 			named++
@@ -119,7 +129,7 @@ func eraseReceipts(ctx context.Context, c *cli.Context, s *control.Client, ids [
 		}
 		e.Key = id
 	}
-	if err := confirmed(c, "what is erased cannot be had back", usual); err != nil {
+	if err := confirmed(c, "what is erased cannot be had back", eraseTyped(c)); err != nil {
 		return err
 	}
 	var total control.Erased
@@ -143,6 +153,7 @@ func eraseReceipts(ctx context.Context, c *cli.Context, s *control.Client, ids [
 			erased += done.Receipts
 			total.Receipts += done.Receipts
 			total.Looked += done.Looked
+			total.Before += done.Before
 			total.Unsealed += done.Unsealed
 			total.Unknown = append(total.Unknown, done.Unknown...)
 			total.Logs = append(total.Logs, done.Logs...)
@@ -168,8 +179,19 @@ func eraseReceipts(ctx context.Context, c *cli.Context, s *control.Client, ids [
 		}
 	}
 	say("")
+	var unknown error
+	switch {
+	case len(total.Unknown) > 0:
+		unknown = failed{&core.Error{Kind: core.NotFound, Msg: "there is no call " + printable(string(total.Unknown[0])) + others(len(total.Unknown)-1),
+			Hint: "headway requests lists calls with their ids"}}
+	case total.Receipts == 0 && (e.Key != "" || e.Owner != ""):
+		var err error
+		if unknown, err = strangeErasure(ctx, s, e); err != nil {
+			return err
+		}
+	}
 	if c.Bool("json") {
-		return printJSON(c.App.Writer, total)
+		return cmp.Or(printJSON(c.App.Writer, total), unknown)
 	}
 	if e.Secret {
 		for _, m := range total.Logs {
@@ -182,17 +204,79 @@ func eraseReceipts(ctx context.Context, c *cli.Context, s *control.Client, ids [
 	} else {
 		fmt.Fprintln(c.App.Writer, "nothing is erased")
 	}
-	if total.Receipts == 0 && len(total.Unknown) == 0 {
+	if total.Before > 0 {
+		fmt.Fprintf(c.App.Writer, "%s nothing left to erase: erased before, or nobody's\n", severalOf(total.Before, "receipt has", "receipts have"))
+	}
+	if total.Receipts == 0 && unknown == nil && len(ids) == 0 && total.Before == 0 {
 		fmt.Fprint(c.App.ErrWriter, "headway: note: no receipt says that it is of that key or owner; headway requests lists calls with their keys\n")
 	}
 	if total.Unsealed > 0 {
 		fmt.Fprintf(c.App.ErrWriter, "headway: note: %s of them had no leaf in the signed log\n", several(total.Unsealed, "receipt"))
 	}
-	if len(total.Unknown) > 0 {
-		return failed{&core.Error{Kind: core.NotFound, Msg: "there is no call " + printable(string(total.Unknown[0])) + others(len(total.Unknown)-1),
-			Hint: "headway requests lists calls with their ids"}}
+	return unknown
+}
+
+// strangeErasure is an error where nothing knows the key or owner of an erasure that
+// found no receipt: a mistyped name must not look as if it were done. A name that only
+// receipts of another month have is known, and so is a key that was erased.
+func strangeErasure(ctx context.Context, s *control.Client, e control.Erasure) (unknown, err error) {
+	keys, err := s.Keys(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	by, name, what := "key", string(e.Key), "key"
+	hint := "headway key list shows the keys and their owners"
+	if e.Owner != "" {
+		by, name, what = "owner", e.Owner, "key of an owner"
+		hint += "; what was erased before tells of no owner any more"
+	}
+	var names []string
+	for _, k := range keys.Items {
+		if e.Owner == "" {
+			names = append(names, string(k.ID), k.Name)
+		} else if k.Owner != "" {
+			names = append(names, k.Owner)
+		}
+	}
+	if slices.Contains(names, name) {
+		return nil, nil
+	}
+	if e.Month != "" {
+		calls, err := s.Calls(ctx, url.Values{by: {name}, "limit": {"1"}})
+		if err != nil || len(calls.Items) > 0 {
+			return nil, err
+		}
+	}
+	if e.Key != "" {
+		erasures, err := s.Audit(ctx, url.Values{"action": {"receipts.erase"}, "target": {name}, "limit": {"1"}})
+		if err != nil || len(erasures.Items) > 0 {
+			return nil, err
+		}
+	}
+	return failed{&core.Error{Kind: core.NotFound, Hint: hint,
+		Msg: fmt.Sprintf("nothing is erased: there is no %s %q and no receipt of one%s", what, printable(name), conf.DidYouMean(name, names))}}, nil
+}
+
+// eraseTyped is the command that was typed, with --yes.
+func eraseTyped(c *cli.Context) string {
+	words := append([]string{"headway receipts erase"}, c.Args().Slice()...)
+	if most := 4; len(words) > most {
+		words = append(words[:most], "…")
+	}
+	for _, name := range [...]string{"key", "owner", "month", "data", "server"} {
+		v := c.String(name)
+		if v == "" || name == "data" && v == os.Getenv(dataVariable) {
+			continue
+		}
+		if strings.ContainsFunc(v, unicode.IsSpace) {
+			v = strconv.Quote(v)
+		}
+		words = append(words, "--"+name+" "+v)
+	}
+	if c.Bool("secret") {
+		words = append(words, "--secret")
+	}
+	return printable(strings.Join(append(words, "--yes"), " "))
 }
 
 func others(n int) string {

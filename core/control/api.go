@@ -34,7 +34,7 @@ func endpoints() []endpoint {
 	paging := []string{"limit", "next"}
 	listed := func(more ...string) []string { return append(more, paging...) }
 	return []endpoint{
-		{"GET", root + "calls", listed("model", "offer", "provider", "key", "outcome", "kind", "job", "since", "until"),
+		{"GET", root + "calls", listed("model", "offer", "provider", "key", "owner", "outcome", "kind", "job", "since", "until"),
 			"Receipts, the newest first, without their decisions. since and until are times, dates or ages such as 24h.", (*Desk).listCalls},
 		{"GET", root + "calls/{id}", nil, "The whole receipt of one call, once it is durable.", (*Desk).getCall},
 		{"GET", root + "decisions", listed("outcome", "since", "until"),

@@ -99,7 +99,7 @@ func (d *Desk) listCalls(r *http.Request) (any, error) {
 	}
 	wanted := func(c *core.Receipt) bool {
 		for _, f := range [...]struct{ name, is string }{
-			{"model", string(c.Model)}, {"offer", string(c.Offer)}, {"provider", string(c.Provider)}, {"key", string(c.Key)},
+			{"model", string(c.Model)}, {"offer", string(c.Offer)}, {"provider", string(c.Provider)}, {"key", string(c.Key)}, {"owner", c.Owner},
 			{"outcome", string(c.Outcome)}, {"kind", string(c.Kind)}, {"job", string(c.Job)},
 		} {
 			if want := q.Get(f.name); want != "" && want != f.is {

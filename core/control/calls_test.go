@@ -79,9 +79,10 @@ func TestCallsOfADay(t *testing.T) {
 	for _, at := range []time.Time{day.Add(-time.Millisecond), day, day.Add(24*time.Hour - time.Millisecond), day.Add(24 * time.Hour)} {
 		r.keep(&core.Receipt{At: at, Model: "small"})
 	}
+	r.keep(&core.Receipt{At: day.AddDate(0, 1, 0), Model: "small", Owner: "team-x"})
 	for query, want := range map[string]int{
-		"since=2026-03-07&until=2026-03-07": 2, "since=2026-03-07": 3, "until=2026-03-07": 3, "until=2026-03-06": 1, "since=2026-03-08": 1,
-		"since=2026-03-07T00:00:00.001Z&until=2026-03-08T00:00:00Z": 1, "since=2026-03-07T01:00:00%2B01:00": 3,
+		"owner=team-x": 1, "owner=team-y": 0, "since=2026-03-07&until=2026-03-07": 2, "since=2026-03-07&until=2026-03-30": 3, "until=2026-03-07": 3, "until=2026-03-06": 1, "since=2026-03-08&until=2026-03-30": 1,
+		"since=2026-03-07T00:00:00.001Z&until=2026-03-08T00:00:00Z": 1, "since=2026-03-07T01:00:00%2B01:00&until=2026-03-30": 3,
 	} {
 		if got := len(r.items("calls?" + query)); got != want {
 			t.Errorf("%s: %d calls, want %d", query, got, want)

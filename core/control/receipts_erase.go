@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -33,6 +34,9 @@ type Erasure struct {
 type Erased struct {
 	Receipts int `json:"receipts"`  // that were erased
 	Looked   int `json:"looked_at"` // receipts
+	// Before are the receipts of IDs that have nothing to erase: they were erased before,
+	// or are nobody's.
+	Before int `json:"erased_before,omitempty"`
 	// Unsealed are those of them that have no leaf in the signed log.
 	Unsealed int           `json:"without_leaf,omitempty"`
 	Unknown  []core.CallID `json:"unknown,omitempty"` // ids that have no receipt
@@ -182,6 +186,7 @@ func (d *Desk) dropSecret(r *http.Request, e *Erasure) (any, error) {
 // toErase finds the receipts that are meant, as many as one call erases.
 func (d *Desk) toErase(ctx context.Context, e *Erasure) (list []*core.Receipt, done Erased, err error) {
 	slices.Sort(e.IDs)
+	var bare []*core.Receipt
 	for _, id := range slices.Compact(e.IDs) { // each once, as it is taken out of the sums
 		r, err := d.Book.Receipt(id)
 		done.Looked++
@@ -190,12 +195,16 @@ func (d *Desk) toErase(ctx context.Context, e *Erasure) (list []*core.Receipt, d
 			done.Unknown = append(done.Unknown, id)
 		case err != nil:
 			return nil, done, err
+		case reflect.DeepEqual(r, r.Erased()):
+			bare = append(bare, r)
 		default:
 			list = append(list, r)
 		}
 	}
 	if len(e.IDs) > 0 {
-		return list, done, nil
+		left, err := d.unerased(bare)
+		done.Before = len(bare) - len(left)
+		return append(list, left...), done, err
 	}
 	var from, to time.Time
 	if e.Month != "" {
@@ -223,6 +232,32 @@ func (d *Desk) toErase(ctx context.Context, e *Erasure) (list []*core.Receipt, d
 		done.Next = "" // that was all
 	}
 	return list, done, errors.Join(err, ctx.Err())
+}
+
+// unerased are those of receipts that say nothing of anybody whose leaves have not been
+// erased.
+func (d *Desk) unerased(bare []*core.Receipt) (left []*core.Receipt, err error) {
+	if d.Receipts == nil || len(bare) == 0 {
+		return nil, nil
+	}
+	found, err := seal.FindAll(d.Vault, bare)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range bare {
+		at, ok := found[r.ID]
+		if !ok {
+			continue
+		}
+		is, err := d.Receipts.Erased(at)
+		if err != nil {
+			return nil, err
+		}
+		if !is {
+			left = append(left, r)
+		}
+	}
+	return left, nil
 }
 
 // erase erases receipts: first what their leaves' salts are made of, then, together, what

@@ -158,9 +158,16 @@ func TestReceiptsAreErased(t *testing.T) {
 	erase(`{"key":"key-1","month":"2026-10"}`, 0)
 	erase(`{"owner":"owner-of-2"}`, mark(func(c *core.Receipt) bool { return c.Owner == "owner-of-2" }))
 	same("an owner's")
-	erase(fmt.Sprintf(`{"ids":[%q,%q,%q,%q]}`, list[3].ID, list[7].ID, list[1].ID, list[3].ID), 3)
-	mark(func(c *core.Receipt) bool { return c == list[3] || c == list[7] || c == list[1] })
+	three := fmt.Sprintf(`{"ids":[%q,%q,%q,%q]}`, list[3].ID, list[7].ID, list[1].ID, list[3].ID) // one of them is erased
+	erase(three, mark(func(c *core.Receipt) bool { return c == list[3] || c == list[7] || c == list[1] }))
 	same("by id")
+	entries := len(r.items("audit?action=receipts.erase"))
+	if v := r.must("POST", "receipts/erase", three); v["receipts"] != 0.0 || v["erased_before"] != 3.0 || v["unknown"] != nil {
+		t.Errorf("again: %v", v)
+	}
+	if n := len(r.items("audit?action=receipts.erase")); n != entries {
+		t.Errorf("what was not done is in the audit log: %d entries, and %d before", n, entries)
+	}
 	report := r.export(check, "")
 	sum := int64(0)
 	for _, l := range report.Logs {
@@ -173,6 +180,16 @@ func TestReceiptsAreErased(t *testing.T) {
 	o := r.must("GET", "receipts/"+string(list[0].ID)+"/opening", "")
 	if !strings.Contains(o["private"].(string), "key-0") {
 		t.Error(o)
+	}
+	// One that is nobody's has a leaf like any other.
+	bare := core.Receipt{ID: core.NewCallID(now), Kind: core.KindTest, Outcome: core.Settled, At: now, SettledAt: now, Model: "small"}
+	bare.Job = core.JobID(bare.ID)
+	r.keepAll([]*core.Receipt{&bare})
+	for i, want := range []string{"1 <nil>", "0 1"} {
+		v := r.must("POST", "receipts/erase", fmt.Sprintf(`{"ids":[%q]}`, bare.ID))
+		if got := fmt.Sprint(v["receipts"], " ", v["erased_before"]); got != want {
+			t.Errorf("nobody's receipt, time %d: %s, want %s", i+1, got, want)
+		}
 	}
 	// New calls of an erased key are its own.
 	more := *list[2]
@@ -207,7 +224,10 @@ func TestReceiptsAreErased(t *testing.T) {
 		t.Error(by)
 	}
 	// A month's secret goes once the month is over.
-	r.refused("POST", "receipts/erase", `{"secret":true,"month":"2026-11"}`, 400, "not closed")
+	if status, v := r.admin("POST", "receipts/erase", `{"secret":true,"month":"2026-11"}`); status != 400 || !strings.Contains(fmt.Sprint(v), "not closed") ||
+		!strings.Contains(fmt.Sprint(v), "once the month is over") {
+		t.Errorf("%d %v", status, v)
+	}
 	r.refused("POST", "receipts/erase", `{"secret":true,"month":"2026-09"}`, 404, "no log of")
 	r.must("POST", "receipts/erase", `{"key":"nobody"}`)
 	for _, e := range r.items("audit") {

@@ -288,7 +288,9 @@ func (s *Sealer) over(m Month) error {
 	// One that was given up, or came with a backup, has no last leaf; nothing is owed of
 	// it two months later.
 	if current == m || !closed && m.next() >= current.calendar() {
-		return core.Field("month", "log %s is not closed and signed yet", m)
+		e := core.Field("month", "log %s is not closed and signed yet", m)
+		e.Hint = "a month's secret can go once the month is over, in UTC"
+		return e
 	}
 	return nil
 }
