@@ -431,7 +431,9 @@ func TestVerifyFindsDamage(t *testing.T) {
 
 	// Once a log says that what was signed is gone, a backup of both is what it should be.
 	g = r.start("mixed")
+	says(t, r.run(0, "status", "--data", "mixed"), "receipts    calls are refused: ")
 	r.run(0, "receipts", "renew", "--data", "mixed", "--yes")
+	says(t, r.run(0, "status", "--data", "mixed"), "receipts    every one is kept\n")
 	r.call(g, backupKey)
 	g.awaitLeaves(t, r.client, 2)
 	r.run(0, "backup", "--out", "c.tar", "--data", "mixed")
