@@ -196,6 +196,9 @@ func (s *Store) flushMemory() (log int, err error) {
 	defer caught(&err)
 	s.dropping.Lock()
 	defer s.dropping.Unlock()
+	if err := s.room.there(); err != nil {
+		return 0, err
+	}
 	if err := s.db.Update(func(txn *badger.Txn) error { return txn.Set([]byte(purgeKey), []byte{1}) }); err != nil {
 		return 0, err
 	}

@@ -35,6 +35,9 @@ func unset(list []entry, key []byte) []entry {
 func (s *Store) apply(list []entry) error {
 	s.dropping.RLock()
 	defer s.dropping.RUnlock()
+	if err := s.room.there(); err != nil {
+		return err
+	}
 	defer s.room.logs()
 	txn := s.db.NewTransaction(true)
 	defer func() { txn.Discard() }()

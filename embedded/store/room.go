@@ -37,6 +37,10 @@ type room struct {
 
 	hurry chan struct{} // Badger is about to write a table
 
+	// commits is held for reading by each commit, and not while the folder is renamed: one
+	// that cannot make Badger's next log has Badger end the process.
+	commits *sync.RWMutex
+
 	mu       sync.Mutex // guards what follows, and the files' names
 	held     int64      // bytes of ballast on the disk
 	gone     bool       // the folder is renamed
@@ -106,12 +110,23 @@ func (r *room) look() (changed bool, err error) {
 		r.short.Store(nil)
 		return was != nil, nil
 	}
-	if !r.gone {
+	if !r.gone && r.commits.TryLock() { // else with a later look
 		r.gone = os.Rename(r.path, r.away) == nil
+		r.commits.Unlock()
 	}
 	text := mib(sp.free) + " free, " + mib(enough) + " needed"
 	r.short.Store(&text)
 	return was == nil, fullError(text)
+}
+
+// there is an error where the folder is renamed; r.commits is held.
+func (r *room) there() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone {
+		return r.refusal()
+	}
+	return nil
 }
 
 // back gives Badger its folder back; false: not now.

@@ -125,7 +125,7 @@ type Store struct {
 	keep      atomic.Pointer[core.Retention] // nil: all is kept
 	rewriting sync.Mutex                     // held while kept receipts are written anew or dropped, from the first read on
 
-	dropping sync.RWMutex // held for reading by each commit, as Badger refuses some while it flushes for Purge
+	dropping sync.RWMutex // held for reading by each commit, as Badger refuses some while it flushes for Purge; room.commits
 
 	sick atomic.Pointer[core.Error] // why the last commit failed; nil: it did not
 
@@ -180,7 +180,7 @@ func open(dir string, o Options, verify int64) (*Store, error) {
 	s.commit = s.apply
 	s.room.path, s.room.away = filepath.Join(dir, "db"), filepath.Join(dir, "db.away")
 	s.room.ballastAt, s.room.max = filepath.Join(dir, "ballast"), min(logFile/2, 32<<20)
-	s.room.hurry = make(chan struct{}, 1)
+	s.room.hurry, s.room.commits = make(chan struct{}, 1), &s.dropping
 	s.room.space = func() (space, error) { return diskSpace(dir) }
 	if err := s.start(logFile, verify); err != nil {
 		_ = lock.Close()
