@@ -16,10 +16,7 @@ func (s *Store) Receipt(id core.CallID) (*core.Receipt, error) {
 		return nil, core.Errorf(core.NotFound, "there is no call %s", id)
 	}
 	value, err := s.get(receiptKey(id))
-	if err != nil {
-		return nil, readError("receipt "+string(id), err)
-	}
-	if value == nil {
+	if err == nil && value == nil {
 		s.awaitReceipt(id)
 		value, err = s.get(receiptKey(id))
 	}
