@@ -306,20 +306,7 @@ func sayCharged(w io.Writer, l *seal.Leaf) {
 		}
 		fmt.Fprintln(w)
 	}
-	u := l.Usage
-	var tokens []string
-	for _, p := range [...]struct {
-		name string
-		n    core.Opt[int64]
-	}{
-		{"uncached in", u.UncachedInput}, {"cache read", u.CacheRead}, {"cache written", u.CacheWrite}, {"of it for 1 h", u.CacheWrite1h},
-		{"out", u.Output}, {"of it reasoning", u.Reasoning},
-	} {
-		if p.n.OK {
-			tokens = append(tokens, number(p.n)+" "+p.name)
-		}
-	}
-	if len(tokens) > 0 {
+	if tokens := tokensOf(l.Usage); len(tokens) > 0 {
 		fmt.Fprintf(w, "tokens %s (from the %s)\n", strings.Join(tokens, ", "), usageFrom(l.UsageFrom))
 	}
 	if r := l.Prices; r != nil {

@@ -126,8 +126,18 @@ func formats(r *core.Receipt) string {
 }
 
 func traceUsage(w io.Writer, r *core.Receipt) {
-	u := r.Usage
-	var parts []string
+	if parts := tokensOf(r.Usage); len(parts) > 0 {
+		fmt.Fprintf(w, "  tokens: %s (from the %s)\n", strings.Join(parts, ", "), usageFrom(r.UsageFrom))
+	}
+	fmt.Fprintf(w, "  charge: %s", dollars(r.Charge))
+	if r.Prices != nil {
+		fmt.Fprintf(w, " at %s per million tokens", strings.Join(pricesOf(r.Usage, r.Prices), ", "))
+	}
+	fmt.Fprintln(w)
+}
+
+// tokensOf are the tokens of a call, by what they were.
+func tokensOf(u core.Usage) (parts []string) {
 	for _, p := range [...]struct {
 		name string
 		n    core.Opt[int64]
@@ -139,14 +149,7 @@ func traceUsage(w io.Writer, r *core.Receipt) {
 			parts = append(parts, number(p.n)+" "+p.name)
 		}
 	}
-	if len(parts) > 0 {
-		fmt.Fprintf(w, "  tokens: %s (from the %s)\n", strings.Join(parts, ", "), usageFrom(r.UsageFrom))
-	}
-	fmt.Fprintf(w, "  charge: %s", dollars(r.Charge))
-	if r.Prices != nil {
-		fmt.Fprintf(w, " at %s per million tokens", strings.Join(pricesOf(u, r.Prices), ", "))
-	}
-	fmt.Fprintln(w)
+	return parts
 }
 
 // pricesOf are the prices of a call, those of the cache where it used it: its charge can
