@@ -268,6 +268,9 @@ func TestPeriods(t *testing.T) {
 			[3]string{"2026-03-05", "2026-03-09", "2026-04-01"}},
 		{"the clock was a year ahead", []charge{{"2026-03-04 11:00:00.000", 1}, {"2027-03-04 11:00:00.000", 7}, {"2026-03-04 12:00:00.000", 2}}, "2026-03-04 12:30:00.000", 3, 3, 3,
 			[3]string{"2026-03-05", "2026-03-09", "2026-04-01"}},
+		{"the clock was ahead for days, and the first of its days was let go", []charge{{"2026-03-04 11:00:00.000", 1}, {"2027-03-04 11:00:00.000", 1}, {"2027-03-05 11:00:00.000", 1},
+			{"2027-03-06 11:00:00.000", 1}, {"2027-03-07 11:00:00.000", 1}, {"2027-03-08 11:00:00.000", 1}, {"2026-03-04 12:00:00.000", 2}, {"2026-03-04 12:10:00.000", 3}},
+			"2026-03-04 12:30:00.000", 5, 6, 6, [3]string{"2026-03-05", "2026-03-09", "2026-04-01"}},
 		{"long ago", []charge{{"2026-01-10 11:00:00.000", 7}}, "2026-03-04 12:30:00.000", 0, 0, 0,
 			[3]string{"2026-03-05", "2026-03-09", "2026-04-01"}},
 	} {
@@ -344,11 +347,11 @@ func TestWhichBudget(t *testing.T) {
 	}
 	for most, want := range map[string]string{
 		"0.1": "budget_usd_per_day: 0.05 of 0.5 USD are left, and the call may cost up to 0.1; 0.45 are set aside for calls under way|" +
-			"the budget renews at 2026-03-05T00:00:00Z; a call with a lower output maximum may fit before",
+			"the budget renews at 2026-03-05T00:00:00Z",
 		"0.2": "budget_usd_per_week: 0.15 of 0.6 USD are left, and the call may cost up to 0.2; 0.45 are set aside for calls under way|" +
-			"the budget renews at 2026-03-09T00:00:00Z; a call with a lower output maximum may fit before",
+			"the budget renews at 2026-03-09T00:00:00Z",
 		"9": "budget_usd_per_month: 4.55 of 5 USD are left, and the call may cost up to 9; 0.45 are set aside for calls under way|" +
-			"the budget renews at 2026-04-01T00:00:00Z; a call with a lower output maximum may fit before",
+			"the budget renews at 2026-04-01T00:00:00Z",
 	} {
 		x := enter(t, a, k, noon)
 		err := x.Reserve("x", usd(t, most), 0, noon)

@@ -1,8 +1,10 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
+	"slices"
 	"time"
 
 	"headway/core"
@@ -62,16 +64,16 @@ func (p period) renews(at time.Time) time.Time { return dayOf(p.next(p.start(at)
 
 func dayOf(days int64) time.Time { return time.Unix(days*secondsOfDay, 0).UTC() }
 
-// spend is what a key was charged: in all, and in the latest two periods of each
-// kind in which it was charged anything, the latest first. Two, as receipts of
-// calls that ended before midnight may be recorded after others.
+// spend is what a key was charged: in all, and in the last few periods of each kind
+// in which it was charged anything. A few, as receipts of calls that ended before
+// midnight may be recorded after others, and a clock may have run ahead for a while.
 type spend struct {
 	total core.Money
-	in    [periods][2]slot
+	in    [periods][4]slot
 }
 
 type slot struct {
-	start int64 // in days since 1970
+	start int64 // in days since 1970; 0: unused
 	spent core.Money
 }
 
@@ -79,18 +81,33 @@ type slot struct {
 func (s *spend) add(charge core.Money, at time.Time) {
 	s.total = capped(s.total, charge)
 	for p := range periods {
-		start, two := p.start(at), &s.in[p]
-		switch {
-		case start > two[0].start:
-			two[1], two[0] = two[0], slot{start, charge}
-		case start == two[0].start:
-			two[0].spent = capped(two[0].spent, charge)
-		case start > two[1].start:
-			two[1] = slot{start, charge}
-		case start == two[1].start:
-			two[1].spent = capped(two[1].spent, charge)
+		x := s.slot(p, p.start(at))
+		x.spent = capped(x.spent, charge)
+	}
+}
+
+// slot is the one of the period that starts on a day. Where there is none, one that
+// is unused becomes it, else the one that is farthest from it: the oldest, or one of a
+// time that a clock which was put right again had run ahead to.
+func (s *spend) slot(p period, start int64) *slot {
+	far := func(x *slot) int64 {
+		if x.start == 0 {
+			return math.MaxInt64
+		}
+		return max(x.start-start, start-x.start)
+	}
+	at := &s.in[p][0]
+	for i := range s.in[p] {
+		x := &s.in[p][i]
+		if x.start == start {
+			return x
+		}
+		if far(x) > far(at) {
+			at = x
 		}
 	}
+	*at = slot{start: start}
+	return at
 }
 
 // capped adds amounts that are not negative, up to the most that can be said.
@@ -144,7 +161,9 @@ func (r *spendRecord) of(p period) *[]slotRecord {
 func (s *spend) write() []byte {
 	r := spendRecord{Total: s.total}
 	for p := range periods {
-		for _, x := range s.in[p] {
+		slots := s.in[p]
+		slices.SortFunc(slots[:], func(a, b slot) int { return cmp.Compare(b.start, a.start) })
+		for _, x := range slots {
 			if x.start > 0 {
 				*r.of(p) = append(*r.of(p), slotRecord{dayOf(x.start).Format(time.DateOnly), x.spent})
 			}
