@@ -21,6 +21,7 @@ func (Anthropic) Format() core.Format { return core.FormatAnthropic }
 var messagesFields = []string{
 	"model", "messages", "max_tokens", "stream", "system", "tools", "output_config", "output_format",
 	"temperature", "top_p", "top_k", "stop_sequences", "metadata", "thinking", "tool_choice",
+	"models", "mcp_servers", "container",
 }
 
 // countTokens is the end of the path that counts in place of answering.
@@ -104,6 +105,10 @@ func (r *messagesRequest) field(name string) (err *core.Error) {
 		return r.shape(name, '{', "must be an object")
 	case "stop_sequences":
 		return r.shape(name, '[', "must be a list of strings")
+	case "models":
+		return r.oneModel(name)
+	case "mcp_servers", "container":
+		r.kept()
 	}
 	return err
 }
@@ -216,6 +221,7 @@ func (r *messagesRequest) content() (j int, field, must string) {
 // where it has no type.
 func (r *messagesRequest) block() bool {
 	var kind []byte
+	var file bool
 	for key := range r.each {
 		switch string(key) {
 		case "type":
@@ -227,7 +233,7 @@ func (r *messagesRequest) block() bool {
 				r.job.Features |= core.FeatureDocuments
 			}
 		case "source":
-			r.source()
+			file = !r.source()
 		case "content":
 			r.inner()
 		case "text":
@@ -238,6 +244,7 @@ func (r *messagesRequest) block() bool {
 			r.prose()
 		}
 	}
+	r.job.Beyond = r.job.Beyond || file && string(kind) != "image" || string(kind) == "container_upload"
 	return len(kind) > 0
 }
 
@@ -274,14 +281,13 @@ func (r *messagesRequest) inner() {
 }
 
 // source consumes where an image or a document is: in place, as base64 or as
-// text, or elsewhere.
-func (r *messagesRequest) source() {
+// text, or elsewhere. It tells whether it is there as text.
+func (r *messagesRequest) source() (text bool) {
 	if r.peek() != '{' {
 		r.skip()
-		return
+		return false
 	}
 	before, noted := r.job.PromptBytes, len(*r.noted())
-	text := false
 	for key := range r.each {
 		switch string(key) {
 		case "type":
@@ -299,6 +305,7 @@ func (r *messagesRequest) source() {
 		r.job.PromptBytes = before + mediaBytes
 		*r.noted() = (*r.noted())[:noted]
 	}
+	return text
 }
 
 // written consumes a value and gives a string's text; nothing for anything else.

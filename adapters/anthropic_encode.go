@@ -143,7 +143,8 @@ func (e *messagesBody) reason(offer *core.Offer) {
 		budget, known = wish.Budget.V, true
 	}
 	if known && !c.MaxOutput.OK && !offer.Limits.MaxOutput.OK {
-		e.maxTokens += budget
+		// No more than budgets set aside.
+		e.maxTokens = min(e.maxTokens+budget, offer.Limits.MostOutput())
 	}
 	if e.model.adaptive() {
 		e.thinks, e.thinking = true, `{"type":"adaptive"`+display(wish)+`}`

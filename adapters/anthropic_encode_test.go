@@ -166,6 +166,7 @@ func TestAnthropicEncodesFields(t *testing.T) {
 			`"max_tokens":8192,"output_config":{"format":{"type":"json_schema","schema":{"type":"object","properties":{"n":{"type":"integer","description":"{exclusiveMinimum: 0}"}},"required":["n"],"additionalProperties":false}}}`, ""},
 
 		{"effort of a model that has budgets", "claude-sonnet-4-5-20250929", core.Content{Reasoning: effort("medium")}, `"max_tokens":16384,"thinking":{"type":"enabled","budget_tokens":8192}`, ""},
+		{"a budget of more than is set aside for a call", "claude-sonnet-4-5-20250929", core.Content{Reasoning: core.ReasoningWish{Budget: core.Some[int64](60_000)}}, `"max_tokens":16384,"thinking":{"type":"enabled","budget_tokens":8192}`, ""},
 		{"within the client's maximum", "claude-sonnet-4-5", core.Content{Reasoning: effort("high"), MaxOutput: core.Some[int64](4096)}, `"max_tokens":4096,"thinking":{"type":"enabled","budget_tokens":2048}`, ""},
 		{"too little room to think", "claude-sonnet-4-5", core.Content{Reasoning: effort("high"), MaxOutput: core.Some[int64](1500)}, `"max_tokens":1500`, "reasoning_effort"},
 		{"a budget", "claude-3-7-sonnet-20250219", core.Content{Reasoning: core.ReasoningWish{Budget: core.Some[int64](512)}, MaxOutput: core.Some[int64](9000)}, `"max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":1024}`, ""},

@@ -12,8 +12,8 @@ import (
 // that Google's own servers take; no other may differ from one of them in letter
 // case alone, and none may come twice.
 var googleFields = []string{
-	"contents", "generationConfig", "systemInstruction", "tools", "model", "content", "requests", "generateContentRequest", "toolConfig", "safetySettings",
-	"", "generation_config", "system_instruction", "", "", "", "", "generate_content_request", "tool_config", "safety_settings",
+	"contents", "generationConfig", "systemInstruction", "tools", "model", "content", "requests", "generateContentRequest", "toolConfig", "safetySettings", "cachedContent",
+	"", "generation_config", "system_instruction", "", "", "", "", "generate_content_request", "tool_config", "safety_settings", "cached_content",
 }
 
 // googleField gives the field that a key names.
@@ -121,6 +121,8 @@ func (r *googleRequest) field(path, name string) *core.Error {
 		return r.shape(at, '{', "must be an object")
 	case "safetySettings":
 		return r.shape(at, '[', "must be a list of objects")
+	case "cachedContent":
+		r.kept()
 	case "generateContentRequest":
 		return r.inner(at)
 	case "requests":
@@ -258,11 +260,14 @@ func (r *googleRequest) file() {
 		return
 	}
 	r.job.PromptBytes += mediaBytes
+	picture := false
 	for key := range r.each {
 		switch string(key) {
 		case "mimeType", "mime_type":
 			kind, _, _ := strings.Cut(string(r.written()), "/")
-			switch strings.ToLower(kind) {
+			kind = strings.ToLower(kind)
+			picture = kind == "image"
+			switch kind {
 			case "image", "video":
 				r.job.Features |= core.FeatureImages
 			case "audio":
@@ -272,6 +277,7 @@ func (r *googleRequest) file() {
 			}
 		}
 	}
+	r.job.Beyond = r.job.Beyond || !picture
 }
 
 // configFields are the fields of generationConfig that Parse looks at.

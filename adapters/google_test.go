@@ -84,7 +84,7 @@ func TestGoogleParseFacts(t *testing.T) {
 		{"media", generate, `{"contents":[{"parts":[{"inline_data":{"mime_type":"image/png","data":"` + image + `"}},{"fileData":{"fileUri":"gs://x","mimeType":"AUDIO/mp3"}},
 			{"functionResponse":{"name":"f","response":{},"parts":[{"inlineData":{"mimeType":"application/pdf","data":"` + image + `"}}]}},{"text":"x","thoughtSignature":"` + image + `"}]}],
 			"tools":[{"functionDeclarations":[]}],"generationConfig":{"responseMimeType":"application/json","responseModalities":["TEXT"]}}`,
-			core.Job{Operation: core.OpGenerate, Model: "m", Features: core.FeatureImages | core.FeatureAudio | core.FeatureDocuments | core.FeatureTools | core.FeatureSchema}, 9001, 9100},
+			core.Job{Operation: core.OpGenerate, Model: "m", Beyond: true, Features: core.FeatureImages | core.FeatureAudio | core.FeatureDocuments | core.FeatureTools | core.FeatureSchema}, 9001, 9100},
 		{"counting", "/v1beta/models/m:countTokens", `{"generateContentRequest":{"model":"models/m","contents":[{"parts":[{"text":"hello"}]}]}}`, core.Job{Operation: core.OpCountTokens, Model: "m"}, 5, 5},
 		{"embedding", "/v1beta/models/m:embedContent", `{"content":{"parts":[{"text":"hello"}]}}`, core.Job{Operation: core.OpEmbeddings, Model: "m"}, 5, 5},
 		{"embedding many", "/v1beta/models/m:batchEmbedContents", `{"requests":[{"model":"models/m","content":{"parts":[{"text":"a"}]}},{"model":"models/m","content":{"parts":[{"text":"b"}]}}]}`,

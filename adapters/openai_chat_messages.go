@@ -72,9 +72,9 @@ func (r *chatRequest) message(i int) *core.Error {
 				r.images()
 				other = true
 			}
-		case "audio":
+		case "audio": // of an earlier answer, by its id
 			other = other || r.peek() == '{'
-			r.skip()
+			r.kept()
 		}
 	}
 	switch string(role) {
@@ -158,7 +158,7 @@ func (r *chatRequest) content(i int) *core.Error {
 // field at fault. Responses has the same parts with other types.
 func (r *request) part() (field, must string) {
 	var kind []byte
-	var text, ok bool
+	var text, file, ok bool
 	for key := range r.rest {
 		switch string(key) {
 		case "type":
@@ -178,11 +178,13 @@ func (r *request) part() (field, must string) {
 		case "image_url", "input_audio", "file", "video_url", "image", "file_id", "file_data", "file_url":
 			if !r.null() {
 				r.fileID = r.fileID || string(key) == "file_id"
+				file = true
 				r.skip()
 				r.job.PromptBytes += mediaBytes
 			}
 		}
 	}
+	r.job.Beyond = r.job.Beyond || file && partFeature(string(kind)) != core.FeatureImages
 	switch {
 	case r.err != nil || len(kind) == 0:
 		return "type", "required"

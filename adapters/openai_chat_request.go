@@ -9,6 +9,7 @@ import (
 var chatFields = []string{
 	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "n", "tools", "functions", "response_format",
 	"modalities", "temperature", "top_p", "presence_penalty", "frequency_penalty", "stop", "prompt", "best_of", "input",
+	"models", "plugins", "web_search_options",
 }
 
 // chatRequest is what Parse gathers of a body.
@@ -78,6 +79,10 @@ func (r *chatRequest) field(name string) (err *core.Error) {
 		err = r.format(name)
 	case "modalities":
 		err = r.modalities()
+	case "models":
+		err = r.oneModel(name)
+	case "plugins", "web_search_options":
+		r.kept()
 	default:
 		r.skip()
 	}

@@ -123,7 +123,7 @@ func TestChatParseFacts(t *testing.T) {
 			"response_format":{"type":"json_schema"},"modalities":["text","audio"],"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"look"},
 			{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("QUJD", 5000) + `"}},{"type":"file","file":{"file_data":"eA=="}}]}]}`,
 			core.Job{
-				Operation: core.OpGenerate, Model: "m", Streamed: true, AskedUsage: true, MaxOutput: core.Some[int64](12), Choices: 3,
+				Operation: core.OpGenerate, Model: "m", Streamed: true, AskedUsage: true, MaxOutput: core.Some[int64](12), Choices: 3, Beyond: true,
 				Features:    core.FeatureTools | core.FeatureImages | core.FeatureSchema | core.FeatureAudio | core.FeatureDocuments,
 				PromptBytes: 4 + 4 + 2*3000 + len(`[{"type":"function"}]`) + len(`"type":"json_schema"}`),
 			},

@@ -18,7 +18,7 @@ func (Responses) Format() core.Format { return core.FormatResponses }
 // responsesFields are the top-level fields that Parse looks at, as chatFields.
 var responsesFields = []string{
 	"model", "input", "instructions", "stream", "stream_options", "max_output_tokens", "tools", "text", "temperature", "top_p", "background",
-	"prompt", "previous_response_id", "conversation",
+	"prompt", "previous_response_id", "conversation", "models", "plugins",
 }
 
 // responsesRequest is what Parse gathers of a body.
@@ -96,12 +96,16 @@ func (r *responsesRequest) field(name string) (err *core.Error) {
 		if background, err = r.flag(name); background {
 			return core.Field(name, "must be false: an answer cannot be fetched later")
 		}
+	case "models":
+		err = r.oneModel(name)
+	case "plugins":
+		r.kept()
 	default: // prompt, previous_response_id, conversation
 		if r.peek() != 'n' {
 			r.context = true
 			r.bind(name)
 		}
-		r.skip()
+		r.kept()
 	}
 	return err
 }
@@ -194,9 +198,11 @@ func (r *responsesRequest) item(i int) *core.Error {
 			r.prose()
 		}
 	}
-	if r.fileID || string(kind) == "item_reference" && !reasoningID(id) {
+	reference := string(kind) == "item_reference" && !reasoningID(id)
+	if r.fileID || reference {
 		r.bind(fmt.Sprintf("input[%d]", i))
 	}
+	r.job.Beyond = r.job.Beyond || reference
 	switch {
 	case len(kind) > 0 && string(kind) != "message":
 		return nil

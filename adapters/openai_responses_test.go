@@ -73,8 +73,8 @@ func TestResponsesParseFacts(t *testing.T) {
 		want       core.Job
 	}{
 		{"a text", `{"model":"m","input":"h\u00e9\n","x":{"y":[1]}}`, core.Job{Model: "m", PromptBytes: 4}},
-		{"kept at the provider", `{"model":"m","previous_response_id":"resp_1","stream":true,"stream_options":{"include_obfuscation":false}}`, core.Job{Model: "m", Streamed: true, Bound: "previous_response_id"}},
-		{"a prompt, no input", `{"model":"m","prompt":{"id":"p"},"input":[]}`, core.Job{Model: "m", Bound: "prompt"}},
+		{"kept at the provider", `{"model":"m","previous_response_id":"resp_1","stream":true,"stream_options":{"include_obfuscation":false}}`, core.Job{Model: "m", Streamed: true, Bound: "previous_response_id", Beyond: true}},
+		{"a prompt, no input", `{"model":"m","prompt":{"id":"p"},"input":[]}`, core.Job{Model: "m", Bound: "prompt", Beyond: true}},
 		{
 			"everything", `{"model":"m","max_output_tokens":16,"instructions":"be","background":false,"text":{"format":{"type":"json_schema"},"verbosity":"low"},
 			"tools":[{"type":"namespace","tools":[]},{"type":"web_search"}],"input":[{"role":"developer","content":[{"type":"input_text","text":"ab"},
@@ -83,7 +83,7 @@ func TestResponsesParseFacts(t *testing.T) {
 			{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"42"},
 			{"type":"computer_call_output","call_id":"d","output":{"type":"computer_screenshot","image_url":"data:,"}}]}`,
 			core.Job{
-				Model: "m", MaxOutput: core.Some[int64](16), Features: core.FeatureTools | core.FeatureImages | core.FeatureSchema | core.FeatureDocuments,
+				Model: "m", MaxOutput: core.Some[int64](16), Beyond: true, Features: core.FeatureTools | core.FeatureImages | core.FeatureSchema | core.FeatureDocuments,
 				PromptBytes: len("be") + len(`"type":"json_schema"}`) + len(`[{"type":"namespace","tools":[]},{"type":"web_search"}]`) + len("developer"+"ab"+"s"+"xx"+"f"+"{}"+"42") + 3*3000,
 			},
 		},

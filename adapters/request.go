@@ -223,6 +223,21 @@ func (r *request) prose() {
 	}
 }
 
+// kept consumes a value that has the model read what is not in the body.
+func (r *request) kept() {
+	v := r.value()
+	r.job.Beyond = r.job.Beyond || string(v) != "null" && string(v) != "[]"
+}
+
+// oneModel refuses OpenRouter's list of models to go on to: which model answers is
+// decided here, by what the key may use and what it costs (SPEC §8).
+func (r *request) oneModel(field string) *core.Error {
+	if v := r.value(); len(v) == 0 || string(v) == "null" || string(v) == "[]" {
+		return nil
+	}
+	return core.Field(field, "must be left out: a call is for one model, and goes on to other offers of it by itself")
+}
+
 // finish checks what is behind the walk: no more data, and text that is text.
 func (r *request) finish() *core.Error {
 	if err := r.end(); err != nil {

@@ -2,6 +2,7 @@ package adapters
 
 import (
 	"slices"
+	"strings"
 
 	"headway/core"
 )
@@ -53,8 +54,18 @@ func (r *request) tool() {
 		if !ok {
 			break
 		}
-		if string(key) != "cache_control" {
-			r.skip()
+		switch name := string(key); {
+		case name == "type":
+			kind := r.written()
+			r.job.Beyond = r.job.Beyond || hosted(string(kind))
+			continue
+		case name != "cache_control":
+			// Google's tools have no type: each is a member of its own name.
+			if r.job.Format == core.FormatGoogle && name != "functionDeclarations" && name != "function_declarations" {
+				r.kept()
+			} else {
+				r.skip()
+			}
 			continue
 		}
 		r.skip()
@@ -64,4 +75,15 @@ func (r *request) tool() {
 		}
 	}
 	r.note(from, r.i)
+}
+
+// hosted tells whether a tool of that type is one that the provider runs, and whose
+// results the model reads within the call. The client runs the others.
+func hosted(kind string) bool {
+	switch kind {
+	case "", "function", "custom", "local_shell", "shell", "apply_patch", "computer", "computer_use_preview":
+		return false
+	}
+	name, _, _ := strings.Cut(kind, "_2") // Anthropic's end in a date
+	return !slices.Contains([]string{"bash", "text_editor", "computer", "memory"}, name)
 }

@@ -93,6 +93,9 @@ type Job struct {
 	// PromptBytes is the size of the parts of Body that a model reads, each image,
 	// sound or document counted as a fixed number of bytes.
 	PromptBytes int
+	// Beyond: a model also reads what nobody here knows the size of: what the provider
+	// keeps, a file that is no picture, what the provider's own tools find.
+	Beyond bool
 	// Lead and Turns are where in Body the texts are that a model reads, in the
 	// order in which providers cache them: first tools, system text that is a field
 	// of its own and the answer's schema, then the conversation, each in the order of

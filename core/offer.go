@@ -89,6 +89,12 @@ type OfferLimits struct {
 	MaxOutput Opt[int64] `json:"max_output_tokens,omitzero"`
 }
 
+// unknownOutput is how long an answer is taken to be at most where nobody says it.
+const unknownOutput = 16_384
+
+// MostOutput is how many tokens an answer has at most, where none were asked for.
+func (l *OfferLimits) MostOutput() int64 { return l.MaxOutput.Or(l.Context.Or(unknownOutput)) }
+
 // OfferCache is what the operator knows of the provider's prompt cache; absent: what
 // its kind is known for, and what is learnt (core/estimate).
 type OfferCache struct {

@@ -149,7 +149,7 @@ func (c *call) run() (err error) {
 	if err := cmp.Or(denied, unfit); len(c.tries) == 0 && err != nil {
 		return err
 	}
-	return c.nothingLeft()
+	return c.nothingLeft(denied)
 }
 
 // admit checks the key, before the body is asked for, and the headers that are

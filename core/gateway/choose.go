@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"math"
 
 	"headway/core"
@@ -72,13 +73,31 @@ func (c *call) reserve(p *market.Pick) error {
 	if c.job.Operation != core.OpCountTokens {
 		tokens = p.Estimate.Fresh + p.Estimate.Cached + p.Estimate.Output
 	}
-	return c.hold.Reserve(c.id, c.highest(p), tokens, c.g.Clock())
+	err := c.hold.Reserve(c.id, c.highest(p), tokens, c.g.Clock())
+	if e := (*core.Error)(nil); errors.As(err, &e) && e.Kind == core.OverBudget {
+		c.advise(e, p)
+	}
+	return err
+}
+
+// advise adds to the error of a budget what would make the call fit it.
+func (c *call) advise(e *core.Error, p *market.Pick) {
+	short := *c.job
+	short.MaxOutput = core.Some[int64](1)
+	least, err := market.Highest(&short, p.Offer, p.Estimate.Fresh+p.Estimate.Cached)
+	switch {
+	case err != nil:
+	case c.job.Operation.Generates() && c.hold.Fits(least, c.g.Clock()):
+		e.Hint += "; a call with a lower output maximum may fit before"
+	case c.job.Beyond:
+		e.Hint += "; the request has the model read what only the provider knows the size of, so the offer's whole context is set aside"
+	}
 }
 
 // highest is the most that the call can cost at an offer. What money cannot count
 // is more than any budget has.
 func (c *call) highest(p *market.Pick) core.Money {
-	most, err := market.Highest(c.job, p.Offer)
+	most, err := market.Highest(c.job, p.Offer, p.Estimate.Fresh+p.Estimate.Cached)
 	if err != nil {
 		return math.MaxInt64
 	}

@@ -200,8 +200,9 @@ func timeVerdict(cause error) verdict {
 	return v
 }
 
-// nothingLeft is the client's answer where no offer answered (SPEC §9).
-func (c *call) nothingLeft() error {
+// nothingLeft is the client's answer where no offer answered (SPEC §9); denied is why
+// the key's limits kept the call from another, nil where they did not.
+func (c *call) nothingLeft(denied error) error {
 	if len(c.tries) == 0 {
 		e := core.Errorf(core.NoOffer, "model %q: every offer is at its capacity or has just gone out", c.job.Model)
 		e.RetryAfter = time.Second
@@ -237,6 +238,9 @@ func (c *call) nothingLeft() error {
 	}
 	if n := len(c.tries); n > 1 {
 		e.Msg = "none of " + word(n) + " offers answered, the last one: " + e.Msg
+	}
+	if denied != nil {
+		e.Msg += "; another was not asked: " + known(denied).Msg
 	}
 	return &e
 }

@@ -141,6 +141,7 @@ func TestFallbackWithinBudget(t *testing.T) {
 	}{
 		{"both fit", core.USD, []offer{a(fails), b(fine)}, "200", "fine", [2]int{1, 1}},
 		{"the second does not: the first one's error", core.USD / 5, []offer{a(fails), b(fine)}, "502", "a/mini: the upstream answered 500", [2]int{1, 0}},
+		{"and is told of the budget", core.USD / 5, []offer{a(fails), b(fine)}, "502", "another was not asked: budget_usd_per_day: 0.2 of 0.2 USD are left", [2]int{1, 0}},
 		{"none does", core.USD / 20, []offer{a(fine), b(fine)}, "402 budget_exceeded", "budget_usd_per_day: 0.05 of 0.05 USD are left, and the call may cost up to 0.", [2]int{0, 0}},
 		{"nothing is left at all", 0, []offer{a(fine)}, "402 budget_exceeded", "0 of 0 USD are left", [2]int{0, 0}},
 		{"only the second fits", core.USD / 5, []offer{{name: "a", script: fine, input: "1000", output: "250"}, b(fails)}, "402 budget_exceeded", "0.2 USD are left", [2]int{0, 0}},
@@ -159,6 +160,32 @@ func TestFallbackWithinBudget(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// TestBudgetBeyond: of a request that has the model read what the provider keeps, or a
+// file, the whole context is set aside, and the error says so; what would help it does.
+func TestBudgetBeyond(t *testing.T) {
+	file := strings.Replace(dear, `"hi there, how are you"`, `[{"type":"file","file":{"file_id":"f"}}]`, 1)
+	for _, c := range []struct {
+		body, want, has string
+		limit           core.Money
+	}{
+		{dear, "200", "fine", core.USD / 5},
+		{file, "402 budget_exceeded", "may cost up to 1.1; the budget renews at ", core.USD / 10},
+		{file, "402 budget_exceeded", "Z; the request has the model read what only the provider knows the size of, so the offer's whole context is set aside", core.USD / 10},
+		{file, "402 budget_exceeded", "Z; a call with a lower output maximum may fit before", core.USD + core.USD/20},
+		{file, "200", "fine", 2 * core.USD},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			fine := []step{{10 * ms, status(200, "", whole("fine", 8, 10))}}
+			r := newRig(t, nil, offer{name: "a", script: fine, input: "10", output: "100", context: 100_000})
+			r.limit(budget(c.limit))
+			got := r.post(chatPath, c.body)
+			if saysOf(got) != c.want || !strings.Contains(got.body, c.has) {
+				t.Errorf("%v: %s: %s, want %s, %q", c.limit, saysOf(got), got.body, c.want, c.has)
+			}
 		})
 	}
 }

@@ -79,7 +79,7 @@ func LongProbe(o *core.Offer) (core.Money, bool) {
 	if o.Limits.MaxOutput.OK {
 		output = min(output, o.Limits.MaxOutput.V)
 	}
-	most, err := market.Highest(&core.Job{Operation: core.OpGenerate, PromptBytes: int(longTokens() * bytesAWord), MaxOutput: core.Some(output), Choices: 1}, o)
+	most, err := market.Highest(&core.Job{Operation: core.OpGenerate, PromptBytes: int(longTokens() * bytesAWord), MaxOutput: core.Some(output), Choices: 1}, o, 0)
 	return most, err == nil
 }
 
@@ -88,7 +88,7 @@ func (p *Prober) priced(o *core.Offer, call ownCall) (ownCall, core.Money, error
 	if err != nil {
 		return call, 0, err
 	}
-	most, err := market.Highest(job, o)
+	most, err := market.Highest(job, o, p.gateway.Estimator.Read(job, "").Prompt(o.Model))
 	return call, most, err
 }
 

@@ -189,13 +189,9 @@ func (s *shortage) refusal() error {
 		e.Msg += fmt.Sprintf("; %s are set aside for calls under way", s.reserved)
 	}
 	e.Code = "budget_exceeded"
-	switch {
-	case s.limit == 0:
+	e.Hint = fmt.Sprintf("the budget renews at %s", s.renews.Format(time.RFC3339))
+	if s.limit == 0 {
 		e.Hint = "this key may spend nothing"
-	case s.left == 0:
-		e.Hint = fmt.Sprintf("the budget renews at %s", s.renews.Format(time.RFC3339))
-	default:
-		e.Hint = fmt.Sprintf("the budget renews at %s; a call with a lower output maximum may fit before", s.renews.Format(time.RFC3339))
 	}
 	return e
 }

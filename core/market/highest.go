@@ -3,18 +3,20 @@ package market
 import "headway/core"
 
 const (
-	templateTokens = 32     // what a provider's template adds to a prompt, at most
-	toolsTokens    = 512    // and more where tools are offered
-	unknownOutput  = 16_384 // tokens of an answer whose maximum nobody says
+	templateTokens = 32      // what a provider's template adds to a prompt, at most
+	toolsTokens    = 512     // and more where tools are offered
+	unknownContext = 1 << 20 // tokens that an offer holds which does not say it
 )
 
 // Highest is the most that a job can cost at an offer, which is what a budget sets
 // aside for it (SPEC §10): a token of input for each byte of the prompt and what a
-// template may add, at most the offer's context, all at the dearest rate that input
-// can have; and as much output for each answer as was asked for, else as the offer
-// writes at most. Counting tokens costs nothing, embeddings have no output. An
-// amount out of range is core.ErrMoney.
-func Highest(job *core.Job, o *core.Offer) (core.Money, error) {
+// template may add, or what the prompt is estimated at where that is more, at most the
+// offer's context; all of the context where the job has the model read more than the
+// request holds (Job.Beyond); all at the dearest rate that input can have; and as much
+// output for each answer as was asked for, else as the offer writes at most. Counting
+// tokens costs nothing, embeddings have no output. An amount out of range is
+// core.ErrMoney.
+func Highest(job *core.Job, o *core.Offer, estimated int64) (core.Money, error) {
 	if job.Operation == core.OpCountTokens {
 		return 0, nil
 	}
@@ -22,12 +24,16 @@ func Highest(job *core.Job, o *core.Offer) (core.Money, error) {
 	if job.Features&core.FeatureTools != 0 {
 		input += toolsTokens
 	}
+	input = max(input, estimated)
+	if job.Beyond {
+		input = max(input, o.Limits.Context.Or(unknownContext))
+	}
 	if c := o.Limits.Context; c.OK {
 		input = min(input, c.V)
 	}
 	var output int64
 	if job.Operation.Generates() {
-		each := job.MaxOutput.Or(o.Limits.MaxOutput.Or(o.Limits.Context.Or(unknownOutput)))
+		each := job.MaxOutput.Or(o.Limits.MostOutput())
 		total, err := core.Money(each).Times(max(job.Choices, 1))
 		if err != nil {
 			return 0, err

@@ -42,7 +42,7 @@ func TestHighest(t *testing.T) {
 		if c.job.Operation == "" {
 			c.job.Operation = core.OpGenerate
 		}
-		got, err := market.Highest(&c.job, &core.Offer{Price: c.price, Limits: c.lim})
+		got, err := market.Highest(&c.job, &core.Offer{Price: c.price, Limits: c.lim}, 0)
 		if err != nil || got != c.want {
 			t.Errorf("%s: %s, want %s (%v)", c.name, got, c.want, err)
 		}
@@ -52,7 +52,7 @@ func TestHighest(t *testing.T) {
 		{Operation: core.OpGenerate, MaxOutput: core.Some[int64](1 << 40), Choices: 1 << 40},
 		{Operation: core.OpCompletions, PromptBytes: 1 << 60},
 	} {
-		if got, err := market.Highest(&job, &core.Offer{Price: tiered}); err == nil {
+		if got, err := market.Highest(&job, &core.Offer{Price: tiered}, 0); err == nil {
 			t.Errorf("%+v: %s, and no error", job, got)
 		}
 	}
@@ -77,7 +77,7 @@ func TestHighestIsHighest(t *testing.T) {
 			o.Price.Above = core.Some(core.PriceAbove{InputTokens: r.Int64N(1200), Rates: rates()})
 		}
 		job := &core.Job{Operation: core.OpGenerate, PromptBytes: r.IntN(1000), MaxOutput: core.Some(r.Int64N(1000)), Choices: r.Int64N(4)}
-		most, err := market.Highest(job, o)
+		most, err := market.Highest(job, o, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,6 +93,31 @@ func TestHighestIsHighest(t *testing.T) {
 		u.Output = core.Some(job.MaxOutput.V * max(job.Choices, 1))
 		if charge, _, err := ledger.Charge(u, o.Price); err != nil || charge > most {
 			t.Fatalf("%+v at %+v is charged %s, the most was to be %s (%v)", u, o.Price, charge, most, err)
+		}
+	}
+}
+
+// TestHighestBeyond: where the model reads more than the request holds, all of the
+// offer's context is set aside; and never less than the estimate.
+func TestHighestBeyond(t *testing.T) {
+	price := core.Price{Rates: core.Rates{Input: 1000, Output: 0}}
+	for _, c := range []struct {
+		name      string
+		beyond    bool
+		estimated int64
+		context   core.Opt[int64]
+		tokens    int64
+	}{
+		{"bytes and template", false, 0, core.Opt[int64]{}, 132},
+		{"the estimate is more", false, 500, core.Opt[int64]{}, 500},
+		{"the estimate is more than it holds", false, 500, core.Some[int64](300), 300},
+		{"all of the context", true, 500, core.Some[int64](4000), 4000},
+		{"a context that nobody says", true, 0, core.Opt[int64]{}, 1 << 20},
+	} {
+		job := core.Job{Operation: core.OpEmbeddings, PromptBytes: 100, Beyond: c.beyond}
+		got, err := market.Highest(&job, &core.Offer{Price: price, Limits: core.OfferLimits{Context: c.context}}, c.estimated)
+		if err != nil || got != core.Money(1000*c.tokens) {
+			t.Errorf("%s: %v, %v, want %v", c.name, got, err, core.Money(1000*c.tokens))
 		}
 	}
 }
