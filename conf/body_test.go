@@ -73,6 +73,15 @@ func TestBadBodies(t *testing.T) {
 		{"key", `{"name": "k", "key": "hunter2"}`, "keys.key: has 7 characters, want 16 or more"},
 		{"key", `{"name": "k", "budget_usd_per_day": "-0.5", "max_parallel": 0}`, `keys.budget_usd_per_day: "-0.5" is negative` + "\nkeys.max_parallel: 0 is less than 1"},
 		{"key", `{"name": "k", "requests_per_minute": "10", "tokens_per_minute": 1e20}`, "keys.requests_per_minute: want a whole number, not text\nkeys.tokens_per_minute: 1e20 is no whole number in plain digits"},
+		{"key", `{"name": "k", "budget_usd_per_day": "99999999999999", "budget_usd_per_week": 9000000, "budget_usd_per_month": 1e30, "time_value_usd_per_hour": "-99999999999999"}`,
+			`keys.budget_usd_per_day: "99999999999999" is more than 1000000` + "\nkeys.budget_usd_per_week: 9000000 is more than 1000000\nkeys.budget_usd_per_month: 1e30 is more than 1000000\n" +
+				`keys.time_value_usd_per_hour: "-99999999999999" is negative`},
+		{"key", `{"name": "k", "max_parallel": 99999999999999999999, "price_cap_usd_per_mtok": {"input": "99999999999999", "output": "0.0000001"}}`,
+			`keys.max_parallel: 99999999999999999999 is more than 1000000` + "\n" + `keys.price_cap_usd_per_mtok.input: "99999999999999" is more than 100000` + "\n" +
+				`keys.price_cap_usd_per_mtok.output: "0.0000001" is no decimal number with at most 6 decimals`},
+		{"key", `{"name": "k", "budget_usd_per_day": "99999999999999.5.5", "budget_usd_per_week": "99999999999999999999999x"}`,
+			`keys.budget_usd_per_day: "99999999999999.5.5" is no decimal number with at most 12 decimals` + "\n" +
+				`keys.budget_usd_per_week: "99999999999999999999999x" is no decimal number with at most 12 decimals`},
 		{"key", `{"name": "k", "strategy": "../x"}`, `keys.strategy: "../x" is no name of a strategy`},
 		{"key", `{"models": ["a", 2, null]}`, "keys.models[1]: want a model's name, not a number\nkeys.models[2]: is empty, want a model's name\nkeys.name: is missing"},
 	} {

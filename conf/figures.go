@@ -1,7 +1,9 @@
 package conf
 
 import (
+	"errors"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -21,8 +23,10 @@ func scaled(least, most, unit int64) value[int64] {
 		schema: either(object{"type": "integer", "minimum": least, "maximum": most}),
 		parse: func(s string) (int64, fault) {
 			n, err := strconv.ParseInt(s, 10, 64)
+			// Digits that no int64 holds are the nearest one, which is out of bounds too.
+			far := errors.Is(err, strconv.ErrRange) && strings.Trim(strings.TrimPrefix(s, "-"), "0123456789") == ""
 			switch {
-			case err != nil || strconv.FormatInt(n, 10) != s:
+			case !far && (err != nil || strconv.FormatInt(n, 10) != s):
 				return 0, fault{"is no whole number in plain digits", "write it like 128000"}
 			case n < least:
 				return 0, fault{is: "is less than " + strconv.FormatInt(least, 10)}
@@ -68,7 +72,7 @@ func number(least, most float64) value[float64] {
 		parse: func(s string) (float64, fault) {
 			n, err := strconv.ParseFloat(s, 64)
 			switch {
-			case err != nil || math.IsNaN(n) || strings.ContainsAny(s, "_xXpP"):
+			case err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(n) || strings.ContainsAny(s, "_xXpP"):
 				return 0, fault{is: "is no number"}
 			case n < least:
 				return 0, fault{is: "is less than " + decimal(least)}
@@ -112,12 +116,13 @@ func amount[V ~int64](what string, places int, parse func(string) (V, error), mo
 			bad := fault{"is no decimal number with at most " + strconv.Itoa(places) + " decimals", what + `, like "0.25"`}
 			digits, negative := strings.CutPrefix(s, "-")
 			v, err := parse(digits)
+			large := errors.Is(err, core.ErrMoney) // a decimal, but one that no amount holds
 			switch {
-			case err != nil || strings.HasPrefix(digits, "-"):
+			case err != nil && !large || strings.HasPrefix(digits, "-"):
 				return 0, bad
 			case negative:
 				return 0, fault{"is negative", what}
-			case v > most:
+			case large || v > most:
 				return 0, fault{"is more than " + show(most), what}
 			}
 			return v, fault{}
@@ -136,6 +141,10 @@ func dollars() value[core.Money] {
 	return amount("the amount is in US dollars", 12, core.ParseMoney, 1_000_000*core.USD, core.Money.String)
 }
 
+// longTime is of a duration as it is written. One that cannot be read all the same is
+// longer than any that is kept.
+var longTime = regexp.MustCompile(`^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
+
 // duration is a time like 30s, between two bounds.
 func duration(least, most time.Duration) value[time.Duration] {
 	return scalar[time.Duration]{
@@ -149,6 +158,8 @@ func duration(least, most time.Duration) value[time.Duration] {
 				return 0, fault{is: "is negative"}
 			case err != nil && s != "" && strings.Trim(s, "0123456789.") == "":
 				return 0, fault{"has no unit", "write it like " + s + "s"}
+			case err != nil && longTime.MatchString(s):
+				return 0, fault{is: "is more than " + most.String()}
 			case err != nil || strings.HasPrefix(s, "+"):
 				return 0, fault{"is no time", "write it like 500ms, 30s, 10m or 1h30m"}
 			case d < least:

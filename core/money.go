@@ -147,15 +147,17 @@ func parseDecimal(s string, places int) (int64, error) {
 		return 0, bad
 	}
 	var v uint64
+	var over bool // what follows may be no digit, so it is read on to the end
 	for _, c := range []byte(digits + strings.Repeat("0", max(scale, 0))) {
 		if c < '0' || c > '9' {
 			return 0, bad
 		}
 		hi, lo := bits.Mul64(v, 10)
 		v = lo + uint64(c-'0')
-		if hi != 0 || v > math.MaxInt64 {
-			return 0, fmt.Errorf("%q: %w", s, ErrMoney)
-		}
+		over = over || hi != 0 || v > math.MaxInt64
+	}
+	if over {
+		return 0, fmt.Errorf("%q: %w", s, ErrMoney)
 	}
 	if neg {
 		return -int64(v), nil
