@@ -61,7 +61,7 @@ func endpoints() []endpoint {
 		{"GET", root + "keys", paging, "The callers' keys and what each has spent, without their texts.", (*Desk).listKeys},
 		{"POST", root + "keys", nil, "Makes a key: the object of the file. Its text is in this answer and is shown nowhere else.", (*Desk).postKey},
 		{"GET", root + "keys/{id}", nil, "One key.", (*Desk).getKey},
-		{"PATCH", root + "keys/{id}", nil, "Changes the fields of a key that the body names; null takes one away.", (*Desk).patchKey},
+		{"PATCH", root + "keys/{id}", nil, "Changes the fields of a key that the body names, and of price_cap_usd_per_mtok and labels the members; null takes one away.", (*Desk).patchKey},
 		{"POST", root + "keys/{id}", nil, "As PATCH.", (*Desk).patchKey},
 		{"DELETE", root + "keys/{id}", nil, "Revokes a key for good. It stays listed for what it has spent.", (*Desk).dropKey},
 		{"POST", root + "keys/{id}/revoke", nil, "As DELETE.", (*Desk).dropKey},

@@ -1,10 +1,12 @@
 package control
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"headway/core"
@@ -28,9 +30,35 @@ func (d *Desk) addKey(who string, body []byte) (core.KeyID, core.Secret, error) 
 			secret = core.NewSecret(text)
 		}
 		k.ID, k.Hash, k.CreatedAt = core.KeyID(id), d.Pepper.Hash(secret.Reveal()), core.Some(d.Clock().UTC())
+		if err := d.checkText(k); err != nil {
+			return nil, nil, err
+		}
+		if expired(k.ExpiresAt, d.Clock()) {
+			e := core.Field("keys.expires_at", "%s is past", k.ExpiresAt.V.Format(time.RFC3339))
+			e.Hint = "the key could never be used: give it a time to come, or none"
+			return nil, nil, e
+		}
 		return nil, k, d.checkStrategy(k)
 	})
 	return k.ID, secret, err
+}
+
+// checkText refuses a new key with the text of one that is there. It is told here and
+// not where all keys are joined, which knows the new one by an id that nobody gets.
+func (d *Desk) checkText(k *core.Key) error {
+	for _, other := range d.force.Load().keys {
+		if other.Hash != k.Hash || other.Revoked {
+			continue
+		}
+		called := strconv.Quote(string(other.ID))
+		if string(other.ID) != other.Name {
+			called += " (" + other.Name + ")"
+		}
+		e := conflict("key %s has this text already", called)
+		e.Hint = "give another text, or none: then one is made"
+		return e
+	}
+	return nil
 }
 
 func (d *Desk) hasKey(id core.KeyID) bool {
@@ -104,11 +132,22 @@ func (d *Desk) madeKey(id core.KeyID) (*core.Key, error) {
 	return nil, unknown("key", string(id))
 }
 
-// setKey changes the fields of a key that a body names; null takes one away.
+// setKey changes the fields of a key that a body names, and of its price cap and
+// labels the members; null takes one away. They are joined here, under the lock, so
+// that nobody who changes another member at the same time loses it.
 func (d *Desk) setKey(who string, id core.KeyID, body []byte) error {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil || fields == nil {
+	fields, err := members("keys", body)
+	if err != nil {
+		return err
+	}
+	if fields == nil {
 		return core.Field("keys", "want a JSON object of the fields to change")
+	}
+	inner := map[string]map[string]json.RawMessage{}
+	for _, name := range [...]string{fieldPriceCap, fieldLabels} {
+		if inner[name], err = members("keys."+name, fields[name]); err != nil {
+			return err
+		}
 	}
 	if _, ok := fields["key"]; ok {
 		e := core.Field("keys.key", "the text of a key cannot be changed")
@@ -127,7 +166,16 @@ func (d *Desk) setKey(who string, id core.KeyID, body []byte) error {
 		if err != nil {
 			return nil, nil, err
 		}
+		was := maps.Clone(is)
 		maps.Copy(is, fields)
+		for name, set := range inner {
+			if set == nil { // it is not named, or null, or what Parse refuses
+				continue
+			}
+			if is[name], err = withMembers(was[name], set, name == fieldLabels); err != nil {
+				return nil, nil, err
+			}
+		}
 		whole, err := json.Marshal(is)
 		if err != nil {
 			return nil, nil, err
@@ -142,6 +190,57 @@ func (d *Desk) setKey(who string, id core.KeyID, body []byte) error {
 		k.ID, k.Hash, k.CreatedAt = old.ID, old.Hash, old.CreatedAt
 		return old, k, err
 	})
+}
+
+// The fields of a key that are objects, whose members a PATCH changes one by one.
+const (
+	fieldPriceCap = "price_cap_usd_per_mtok"
+	fieldLabels   = "labels"
+)
+
+// members are those of a JSON object; nil where the text is none. One that is named
+// twice is refused, as in a body that is read whole.
+func members(path string, text json.RawMessage) (map[string]json.RawMessage, error) {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(text, &all) != nil || all == nil {
+		return nil, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	_, err := dec.Token() // its {
+	seen := map[string]bool{}
+	for err == nil && dec.More() {
+		var name json.Token
+		var value json.RawMessage
+		if name, err = dec.Token(); err != nil {
+			break
+		}
+		word, _ := name.(string)
+		if seen[word] {
+			return nil, core.Field(path+"."+shorten(word), "stands twice in one mapping")
+		}
+		seen[word] = true
+		err = dec.Decode(&value)
+	}
+	return all, err
+}
+
+// withMembers is an object with some members set anew. null takes one away where drop
+// says so; else it stays, and Parse takes it as left out, as long as it knows the name.
+func withMembers(was json.RawMessage, set map[string]json.RawMessage, drop bool) (json.RawMessage, error) {
+	is := map[string]json.RawMessage{}
+	if len(was) > 0 {
+		if err := json.Unmarshal(was, &is); err != nil {
+			return nil, err
+		}
+	}
+	for name, v := range set {
+		if drop && string(v) == "null" {
+			delete(is, name)
+		} else {
+			is[name] = v
+		}
+	}
+	return json.Marshal(is)
 }
 
 // keyFields are the fields of a key under the names of the file.

@@ -111,9 +111,9 @@ func (d *Desk) patchKey(r *http.Request) (any, error) {
 	return v, err
 }
 
-// keyNotes says which names of the key's lists that a body sets no offer has. One
-// that is blocked need not be served: only one that is nearly served is likely
-// misspelt, and then blocks nothing.
+// keyNotes says which names of the key's lists that a body sets no offer has, and
+// that a time which it sets is past. One that is blocked need not be served: only one
+// that is nearly served is likely misspelt, and then blocks nothing.
 func (d *Desk) keyNotes(k *core.Key, body []byte) (notes []string) {
 	var set map[string]json.RawMessage
 	_ = json.Unmarshal(body, &set) // it has been read before
@@ -149,6 +149,9 @@ func (d *Desk) keyNotes(k *core.Key, body []byte) (notes []string) {
 	}
 	if len(notes) > 0 && !k.Revoked && len(s.Catalogue.Models(k, &s.Settings.Routing)) == 0 {
 		notes = append(notes, "the key can use no model as it is")
+	}
+	if _, ok := set["expires_at"]; ok && expired(k.ExpiresAt, d.Clock()) {
+		notes = append(notes, "expires_at: "+k.ExpiresAt.V.Format(time.RFC3339)+" is past: calls with this key get 401 from now on")
 	}
 	return notes
 }

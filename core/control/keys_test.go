@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,8 +100,9 @@ func TestAKeyOfOnesOwn(t *testing.T) {
 	if status, _ := r.call("0123456789abcdef", "small"); status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	r.refused("POST", "keys", `{"name": "same", "key": "0123456789abcdef"}`, 409, "have the same text")
-	r.refused("POST", "keys", `{"name": "same", "key": "`+clientKey+`"}`, 409, "have the same text")
+	// The refusal names the key that there is, and no id that was never given.
+	r.refused("POST", "keys", `{"name": "same", "key": "0123456789abcdef"}`, 409, `key "`+k["id"].(string)+`" (own) has this text already`)
+	r.refused("POST", "keys", `{"name": "same", "key": "`+clientKey+`"}`, 409, `key "ci" has this text already`)
 	r.must("DELETE", "keys/"+k["id"].(string), "")
 	r.must("POST", "keys", `{"name": "again", "key": "0123456789abcdef"}`)
 	err := r.store.All("key", func(name string, value []byte) bool {
@@ -126,6 +128,71 @@ func TestAKeyExpires(t *testing.T) {
 	}
 	if status, _ := r.call(k["key"].(string), "small"); status != http.StatusUnauthorized {
 		t.Errorf("status %d", status)
+	}
+}
+
+// A key that could never be used is not made; one may be ended by its time.
+func TestAKeyThatHasExpired(t *testing.T) {
+	r := newRig(t)
+	r.now = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	r.refused("POST", "keys", `{"name": "dead", "expires_at": "2020-01-01"}`, 400, "keys.expires_at: 2020-01-01T00:00:00Z is past")
+	r.refused("POST", "keys", `{"name": "dead", "expires_at": "2026-11-25T12:00:00Z"}`, 400, "is past")
+	k := r.must("POST", "keys", `{"name": "soon", "expires_at": "2026-11-25T12:00:01Z"}`)
+	path := "keys/" + k["id"].(string)
+	v := r.must("PATCH", path, `{"expires_at": "2020-01-01"}`)
+	if notes, _ := v["notes"].([]any); v["state"] != "expired" || len(notes) != 1 || notes[0] != "expires_at: 2020-01-01T00:00:00Z is past: calls with this key get 401 from now on" {
+		t.Errorf("it is %v", v)
+	}
+	for _, body := range []string{`{"owner": "me"}`, `{"expires_at": "2027-01-01"}`, `{"expires_at": null}`} {
+		if v := r.must("PATCH", path, body); v["notes"] != nil {
+			t.Errorf("%s: %v", body, v["notes"])
+		}
+	}
+}
+
+// Of a price cap and of labels a PATCH changes the members that it names, too.
+func TestMembersOfAKeysFields(t *testing.T) {
+	r := newRig(t)
+	k := r.must("POST", "keys", `{"name": "a", "price_cap_usd_per_mtok": {"input": "5", "output": "10"}, "labels": {"team": "x", "env": "test"}}`)
+	path := "keys/" + k["id"].(string)
+	for _, c := range []struct{ body, caps, labels string }{
+		{`{"price_cap_usd_per_mtok": {"output": "100"}}`, "map[input:5 output:100]", "map[env:test team:x]"},
+		{`{"price_cap_usd_per_mtok": {"input": null}}`, "map[output:100]", "map[env:test team:x]"},
+		{`{"labels": {"env": "prod"}, "price_cap_usd_per_mtok": {"input": 7}}`, "map[input:7 output:100]", "map[env:prod team:x]"},
+		{`{"labels": {"team": null, "none": null, "seat": "9"}}`, "map[input:7 output:100]", "map[env:prod seat:9]"},
+		{`{"labels": {}, "price_cap_usd_per_mtok": {}}`, "map[input:7 output:100]", "map[env:prod seat:9]"},
+		{`{"labels": {"env": null, "seat": null}}`, "map[input:7 output:100]", "<nil>"},
+		{`{"labels": {"b": "1"}, "price_cap_usd_per_mtok": null}`, "<nil>", "map[b:1]"},
+		{`{"labels": null, "price_cap_usd_per_mtok": {"input": null}}`, "<nil>", "<nil>"},
+		{`{"price_cap_usd_per_mtok": {"output": "1"}}`, "map[output:1]", "<nil>"},
+		{`{"price_cap_usd_per_mtok": {"output": null}}`, "<nil>", "<nil>"},
+	} {
+		r.must("PATCH", path, c.body)
+		v := r.item("keys", k["id"].(string))
+		if caps, labels := fmt.Sprint(v["price_cap_usd_per_mtok"]), fmt.Sprint(v["labels"]); caps != c.caps || labels != c.labels {
+			t.Errorf("%s: the cap is %s, the labels %s, want %s and %s", c.body, caps, labels, c.caps, c.labels)
+		}
+	}
+	r.refused("PATCH", path, `{"price_cap_usd_per_mtok": {"inptu": null}}`, 400, "keys.price_cap_usd_per_mtok.inptu: is no known key")
+	r.refused("PATCH", path, `{"price_cap_usd_per_mtok": "5"}`, 400, "keys.price_cap_usd_per_mtok: want a mapping")
+	r.refused("PATCH", path, `{"price_cap_usd_per_mtok": {"input": ""}}`, 400, "keys.price_cap_usd_per_mtok.input: is empty")
+	r.refused("PATCH", path, `{"labels": ["a"]}`, 400, "keys.labels: want a mapping")
+	r.refused("PATCH", path, `{"labels": {"a": "1", "a": "2"}}`, 400, "keys.labels.a: stands twice")
+	r.refused("PATCH", path, `{"owner": "a", "owner": "b"}`, 400, "keys.owner: stands twice")
+	r.refused("PATCH", path, `{"labels": {"a": 1}}`, 400, "keys.labels.a: want text")
+
+	// Members that are changed at the same time are all changed.
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			if status, v := r.admin("PATCH", path, fmt.Sprintf(`{"labels": {"l%d": "x"}}`, i)); status != http.StatusOK {
+				t.Errorf("label %d: status %d: %v", i, status, v)
+			}
+		})
+	}
+	all.Wait()
+	if v := r.item("keys", k["id"].(string)); len(v["labels"].(map[string]any)) != 20 {
+		t.Errorf("of 20 labels there are %v", v["labels"])
 	}
 }
 
