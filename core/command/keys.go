@@ -2,7 +2,10 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,24 +25,33 @@ func keyCommand() *cli.Command {
 			{
 				Name: "create", Usage: "make a key and show it, once", UsageText: "headway key create [NAME] [flags]",
 				Description: "Prints the key alone on the last line. It is kept as a hash, so nobody can show it again.\n\n" +
-					"A budget is for a UTC day, a UTC week from Monday, or a calendar month in UTC; 0 is nothing at all. A call sets\n" +
-					"aside the most that it can cost, and gets 402 where that does not fit what is left.\n\n" +
+					"A budget is for a UTC day, a UTC week from Monday, or a calendar month in UTC; 0 is nothing that costs anything. A\n" +
+					"call sets aside the most that it can cost, and gets 402 where that does not fit what is left.\n\n" +
 					"Example:\n   headway key create ci --models small,large --budget-per-month 20 --max-parallel 10 --expires 2027-01-31",
 				Flags:  serverFlags(append(keyFlags(), &cli.StringFlag{Name: "name", Usage: "the `NAME` it has in lists"}, jsonFlag())...),
 				Action: createKey,
 			},
 			{
-				Name: "list", Aliases: []string{"ls"}, Usage: "list the keys and what each has spent", UsageText: "headway key list [--json]",
+				Name: "list", Aliases: []string{"ls"}, Usage: "list the keys and what each has spent", UsageText: "headway key list [ID|NAME] [--json]",
 				Description: "LEFT is what is left of each budget, which begins anew at the start of the UTC day under RENEWS; what calls under\n" +
-					"way have set aside is not left. LIMITS are those of rate and of calls at once. Nothing shows a key's text again.\n\nExample:\n   headway key list",
-				Flags:  serverFlags(jsonFlag()),
-				Action: onServer(nil, listKeys),
+					"way have set aside is not left. LIMITS are those of rate and of calls at once. ALSO is there where a key has more:\n" +
+					"price caps, lists of models, labels. With an id or a name each of the key's settings has a line, called as the flag\n" +
+					"of headway key set that changes it. Nothing shows a key's text again.\n\nExample:\n   headway key list ci",
+				Flags: serverFlags(jsonFlag()),
+				Action: func(c *cli.Context) error {
+					if c.Args().Len() > 0 {
+						return onServer([]string{"ID|NAME"}, listKeys)(c)
+					}
+					return onServer(nil, listKeys)(c)
+				},
 			},
 			{
 				Name: "set", Usage: "change a key", UsageText: "headway key set ID|NAME [flags]",
-				Description: "Changes what is named; an empty value takes it away.\n\nExample:\n   headway key set ci --models small --budget-per-day 2.50 --owner \"\"",
-				Flags:       serverFlags(append(keyFlags(), &cli.StringFlag{Name: "name", Usage: "the `NAME` it has in lists"}, jsonFlag())...),
-				Action:      onServer([]string{"ID|NAME"}, setKey),
+				Description: "Changes what is named; an empty value takes it away. Each price cap and each label is a thing of its own: --label env=prod\n" +
+					"leaves the other labels, --label env= takes that one away, and --label \"\" takes all away. A list of models is set\n" +
+					"as a whole.\n\nExample:\n   headway key set ci --models small --budget-per-day 2.50 --owner \"\"",
+				Flags:  serverFlags(append(keyFlags(), &cli.StringFlag{Name: "name", Usage: "the `NAME` it has in lists"}, jsonFlag())...),
+				Action: onServer([]string{"ID|NAME"}, setKey),
 			},
 			{
 				Name: "revoke", Usage: "end a key for good", UsageText: "headway key revoke ID|NAME",
@@ -108,6 +120,9 @@ func keyFields(c *cli.Context) (map[string]any, error) {
 	}
 	for _, flag := range [...]string{"requests-per-minute", "tokens-per-minute", "max-parallel"} {
 		n, err := strconv.ParseInt(c.String(flag), 10, 64)
+		if errors.Is(err, strconv.ErrRange) && n > 0 {
+			return nil, wrongUsage(fmt.Sprintf("--%s: %s is too large", flag, c.String(flag)), "write it like --"+flag+" 60")
+		}
 		if c.String(flag) != "" && err != nil {
 			return nil, wrongUsage(fmt.Sprintf("--%s: %q is no whole number", flag, c.String(flag)), "write it like --"+flag+" 60")
 		}
@@ -116,30 +131,63 @@ func keyFields(c *cli.Context) (map[string]any, error) {
 	if c.IsSet("serve-own") {
 		fields["serve_own"] = c.Bool("serve-own")
 	}
-	limits := map[string]any{}
+	caps := map[string]any{} // the server leaves the one that is not named
 	for _, side := range [...]string{"input", "output"} {
 		if flag := "price-cap-" + side; c.IsSet(flag) {
-			fields["price_cap_usd_per_mtok"] = nil
+			caps[side] = nil
 			if v := c.String(flag); v != "" {
-				limits[side] = v
+				caps[side] = v
 			}
+			fields["price_cap_usd_per_mtok"] = caps
 		}
-	}
-	if len(limits) > 0 {
-		fields["price_cap_usd_per_mtok"] = limits
 	}
 	if c.IsSet("label") {
-		labels := map[string]string{}
-		for _, l := range c.StringSlice("label") {
-			name, value, ok := strings.Cut(l, "=")
-			if !ok {
-				return nil, wrongUsage(fmt.Sprintf("--label: %q has no =", l), "write it like --label team=search")
-			}
-			labels[name] = value
+		labels, err := labelFields(c.StringSlice("label"))
+		if err != nil {
+			return nil, err
 		}
-		fields["labels"] = labels
+		fields["labels"] = nil
+		if labels != nil {
+			fields["labels"] = labels
+		}
 	}
 	return fields, nil
+}
+
+// labelFields are labels as they were given, NAME=VALUE; one whose value is empty is
+// null. nil: all are taken away.
+func labelFields(list []string) (map[string]any, error) {
+	if len(list) == 1 && list[0] == "" {
+		return nil, nil
+	}
+	labels := map[string]any{}
+	for _, l := range list {
+		name, value, ok := strings.Cut(l, "=")
+		switch _, twice := labels[name]; {
+		case l == "":
+			return nil, wrongUsage(`--label: "" takes all labels away and stands alone`, "--label NAME= takes one away")
+		case !ok:
+			return nil, wrongUsage(fmt.Sprintf("--label: %q has no =", l), "write it like --label team=search")
+		case twice: // which of them is meant nobody knows
+			return nil, wrongUsage(fmt.Sprintf("--label: %s is there twice", printable(name)), "a label has one value")
+		}
+		labels[name] = nil
+		if value != "" {
+			labels[name] = value
+		}
+	}
+	return labels, nil
+}
+
+// given takes out what is null: of a new key there is nothing to take away.
+func given(fields map[string]any) map[string]any {
+	maps.DeleteFunc(fields, func(_ string, v any) bool { return v == nil })
+	for _, v := range fields {
+		if inner, ok := v.(map[string]any); ok {
+			given(inner)
+		}
+	}
+	return fields
 }
 
 func createKey(c *cli.Context) error {
@@ -151,11 +199,7 @@ func createKey(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	for field, v := range fields {
-		if v == nil {
-			delete(fields, field)
-		}
-	}
+	fields = given(fields)
 	if name := c.Args().First(); name != "" {
 		if c.IsSet("name") {
 			return wrongUsage("the name is there twice", "give it as an argument or as --name")
@@ -189,29 +233,149 @@ func keyNotes(c *cli.Context, k control.Key) {
 	}
 }
 
-func listKeys(ctx context.Context, c *cli.Context, s *control.Client, _ []string) error {
+func listKeys(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
 	keys, err := s.Keys(ctx)
 	if err != nil {
 		return err
 	}
+	if len(args) > 0 {
+		all := keys.Items
+		if keys.Items = keysCalled(all, args[0]); len(keys.Items) == 0 {
+			return noKey(all, args[0])
+		}
+	}
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, keys)
 	}
-	t := table{head: []string{"ID", "NAME", "STATE", ">SPENT", "LEFT", "RENEWS", "LIMITS", "STRATEGY", "MODELS", "OWNER", "EXPIRES", "FROM"}, empty: "there are no keys; headway key create makes one"}
-	for _, k := range keys.Items {
-		from := "admin"
-		if k.FromFile {
-			from = "file"
+	if len(args) > 0 {
+		for i := range keys.Items {
+			if i > 0 {
+				fmt.Fprintln(c.App.Writer)
+			}
+			for _, line := range keyLines(&keys.Items[i]) {
+				fmt.Fprintf(c.App.Writer, "%-19s  %s\n", line[0], printable(line[1]))
+			}
 		}
+		return nil
+	}
+	t := table{head: []string{"ID", "NAME", "STATE", ">SPENT", "LEFT", "RENEWS", "LIMITS", "STRATEGY", "MODELS", "OWNER", "EXPIRES", "FROM"}, empty: "there are no keys; headway key create makes one"}
+	further := slices.ContainsFunc(keys.Items, func(k control.Key) bool { return also(&k.Key) != "" })
+	if further {
+		t.head = append(t.head, "ALSO")
+	}
+	for _, k := range keys.Items {
 		models := "all"
 		if len(k.Models) > 0 {
 			models = joined(k.Models)
 		}
 		left, renews := budgets(k.Budget)
-		t.add(string(k.ID), k.Name, k.State, "$"+k.Spend.String(), left, renews, rates(&k.Key), k.Strategy, models, k.Owner, when(k.ExpiresAt), from)
+		row := []string{string(k.ID), k.Name, k.State, "$" + k.Spend.String(), left, renews, rates(&k.Key), k.Strategy, models, k.Owner, when(k.ExpiresAt), source(&k.Key)}
+		if further {
+			row = append(row, also(&k.Key))
+		}
+		t.add(row...)
 	}
 	t.write(c.App.Writer)
 	return nil
+}
+
+// source is where a key is changed.
+func source(k *core.Key) string {
+	if k.FromFile {
+		return "file"
+	}
+	return "admin"
+}
+
+// also is what a key has beside what the columns say, in one cell.
+func also(k *core.Key) string {
+	var words []string
+	for _, l := range [...]struct {
+		word  string
+		names []core.Model
+	}{{"allows ", k.AllowModels}, {"blocks ", k.BlockModels}} {
+		if len(l.names) > 0 {
+			words = append(words, l.word+joined(l.names))
+		}
+	}
+	for _, l := range [...]struct {
+		word string
+		cap  core.Opt[core.Rate]
+	}{{"input", k.PriceCap.Input}, {"output", k.PriceCap.Output}} {
+		if l.cap.OK {
+			words = append(words, l.word+" at most $"+l.cap.V.String())
+		}
+	}
+	if k.ServeOwn {
+		words = append(words, "serves own")
+	}
+	if k.TimeValue.OK {
+		words = append(words, "time value "+dollars(k.TimeValue))
+	}
+	if len(k.Labels) > 0 {
+		words = append(words, "labels "+strings.Join(labelWords(k.Labels), " "))
+	}
+	return strings.Join(words, ", ")
+}
+
+// labelWords are labels as --label takes them.
+func labelWords(labels map[string]string) (words []string) {
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		words = append(words, name+"="+labels[name])
+	}
+	return words
+}
+
+// keyLines are all that a key has, each with its name: what can be changed under that
+// of its flag.
+func keyLines(k *control.Key) (lines [][2]string) {
+	add := func(name, value string) {
+		if value != "" && value != absent {
+			lines = append(lines, [2]string{name, value})
+		}
+	}
+	rate := func(name string, r core.Opt[core.Rate]) {
+		if r.OK {
+			add(name, "$"+r.V.String()+" per million tokens")
+		}
+	}
+	add("id", string(k.ID))
+	add("name", k.Name)
+	add("state", k.State)
+	add("from", source(&k.Key))
+	add("created", when(k.CreatedAt))
+	add("spent", "$"+k.Spend.String())
+	if k.Reserved > 0 {
+		add("set aside", "$"+k.Reserved.String()+" by calls under way")
+	}
+	for _, b := range k.Budget {
+		left := " left"
+		if b.Over.OK {
+			left = ""
+		}
+		add("budget-per-"+b.Period, budget(b)+left+", renews "+b.Renews.UTC().Format(time.DateOnly))
+	}
+	add("requests-per-minute", number(k.RequestsPerMinute))
+	add("tokens-per-minute", number(k.TokensPerMinute))
+	add("max-parallel", number(k.MaxParallel))
+	add("models", joined(k.Models))
+	add("allow-models", joined(k.AllowModels))
+	add("block-models", joined(k.BlockModels))
+	rate("price-cap-input", k.PriceCap.Input)
+	rate("price-cap-output", k.PriceCap.Output)
+	add("strategy", k.Strategy)
+	if k.TimeValue.OK {
+		add("time-value", dollars(k.TimeValue)+" an hour")
+	}
+	add("owner", k.Owner)
+	if k.ServeOwn {
+		add("serve-own", "yes")
+	}
+	add("expires", when(k.ExpiresAt))
+	for _, l := range labelWords(k.Labels) {
+		add("label", l)
+	}
+	return lines
 }
 
 // rates are a key's limits beside its budgets, in one cell.
@@ -232,14 +396,19 @@ func rates(k *core.Key) string {
 func budgets(list []control.Budget) (left, renews string) {
 	var lefts, days []string
 	for _, b := range list {
-		word := "$" + b.Left.String()
-		if b.Over.OK {
-			word = "over by $" + b.Over.V.String()
-		}
-		lefts = append(lefts, word+" of $"+b.Limit.String()+" a "+b.Period)
+		lefts = append(lefts, budget(b)+" a "+b.Period)
 		days = append(days, b.Renews.UTC().Format(time.DateOnly))
 	}
 	return strings.Join(lefts, ", "), strings.Join(days, ", ")
+}
+
+// budget is what is left of a budget, of how much.
+func budget(b control.Budget) string {
+	word := "$" + b.Left.String()
+	if b.Over.OK {
+		word = "over by $" + b.Over.V.String()
+	}
+	return word + " of $" + b.Limit.String()
 }
 
 func joined[T ~string](names []T) string {
@@ -250,44 +419,78 @@ func joined[T ~string](names []T) string {
 	return strings.Join(words, ",")
 }
 
-// keyID finds a key by its id or by a name that only it has; revoked says that a
-// revoked one is meant too, where no other has the name.
-func keyID(ctx context.Context, s *control.Client, word string, revoked bool) (core.KeyID, error) {
+// keysCalled are the keys that a word may mean: the one of that id, else those of
+// that name. The id of a key of the file is its name, which others may have too, so
+// such a key is one of them.
+func keysCalled(keys []control.Key, word string) (found []control.Key) {
+	for _, k := range keys {
+		switch {
+		case string(k.ID) == word && !k.FromFile:
+			return []control.Key{k}
+		case k.Name == word:
+			found = append(found, k)
+		}
+	}
+	return found
+}
+
+// noKey is the error of a word that no key goes by.
+func noKey(keys []control.Key, word string) error {
+	if strings.HasPrefix(word, "hw_") { // not shown again: it may be a secret
+		return wrongUsage("a key goes by its id or its name, never by its text", "headway key list shows them")
+	}
+	var names []string
+	for _, k := range keys {
+		names = append(names, k.Name, string(k.ID))
+	}
+	return noSuch("key", word, "headway key list", names)
+}
+
+// keyID finds a key by its id or by a name that only it has; past says that it is
+// for the key's calls, which a revoked one has too, where no other has the name.
+func keyID(ctx context.Context, s *control.Client, word string, past bool) (core.KeyID, error) {
 	keys, err := s.Keys(ctx)
 	if err != nil {
 		return "", err
 	}
-	var found, ended []core.KeyID
-	var names []string
-	for _, k := range keys.Items {
-		if string(k.ID) == word {
-			return k.ID, nil
-		}
-		names = append(names, k.Name, string(k.ID))
-		switch {
-		case k.Name == word && k.Revoked:
-			ended = append(ended, k.ID)
-		case k.Name == word:
-			found = append(found, k.ID)
-		}
+	called := keysCalled(keys.Items, word)
+	if len(called) == 1 && string(called[0].ID) == word {
+		return called[0].ID, nil
 	}
-	if len(found) == 0 && revoked {
-		found = ended
+	var found, ended, made []core.KeyID // made: those of found that have an id of their own
+	for _, k := range called {
+		switch {
+		case k.Revoked:
+			ended = append(ended, k.ID)
+			continue
+		case !k.FromFile:
+			made = append(made, k.ID)
+		}
+		found = append(found, k.ID)
+	}
+	if len(found) == 0 && past {
+		found, made = ended, ended
 	}
 	switch {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-	case strings.HasPrefix(word, "hw_"): // not shown again: it may be a secret
-		return "", wrongUsage("a key goes by its id or its name, never by its text", "headway key list shows them")
 	case len(ended) > 0:
 		return "", &core.Error{Kind: core.NotFound, Msg: fmt.Sprintf("the key %q (%s) is revoked", word, joined(ended)), Hint: "headway key create makes another one"}
-	case revoked:
+	case past && !strings.HasPrefix(word, "hw_"):
 		return core.KeyID(word), nil // old calls may have it
 	default:
-		return "", noSuch("key", word, "headway key list", names)
+		return "", noKey(keys.Items, word)
 	}
-	return "", wrongUsage(fmt.Sprintf("%d keys are called %q", len(found), word), "name one of them by its id: "+strings.ReplaceAll(joined(found), ",", ", "))
+	hint := "name one of them by its id: " + strings.ReplaceAll(joined(made), ",", ", ")
+	switch {
+	case len(made) == len(found):
+	case past: // no word means it alone as long as another is called so
+		hint += "; the id of the key of the file is its name, so for that one give the other another name first: headway key set " + string(made[0]) + " --name NAME"
+	default:
+		hint += "; the key of the file is changed in the file"
+	}
+	return "", wrongUsage(fmt.Sprintf("%d keys are called %q", len(found), word), hint)
 }
 
 func setKey(ctx context.Context, c *cli.Context, s *control.Client, args []string) error {
