@@ -55,7 +55,7 @@ func keyRecord(text bool) value[Credential] {
 			maybe(whole(1, 1_000_000_000_000)), func(c *Credential) *core.Opt[int64] { return &c.TokensPerMinute }),
 		key("max_parallel", "The most calls at once; one above it gets 429.",
 			maybe(whole(1, 1_000_000)), func(c *Credential) *core.Opt[int64] { return &c.MaxParallel }),
-		key("budget_usd_per_day", "What it may spend in a UTC day, in US dollars; a call that could go above it gets 402. 0: nothing.",
+		key("budget_usd_per_day", "What it may spend in a UTC day, in US dollars; a call that could go above it gets 402. 0: nothing that costs anything.",
 			maybe(dollars()), func(c *Credential) *core.Opt[core.Money] { return &c.BudgetDay }),
 		key("budget_usd_per_week", "Likewise in a UTC week, which begins on Monday.",
 			maybe(dollars()), func(c *Credential) *core.Opt[core.Money] { return &c.BudgetWeek }),
