@@ -2,6 +2,7 @@ package scripts
 
 import (
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/dop251/goja"
@@ -20,6 +21,7 @@ const (
 	noCode    = " makes code of text: it is not there for scripts"
 	noUse     = " is not there for scripts"
 	noPromise = " is not there for scripts: they have no promises"
+	noInherit = " is not there for scripts: nothing inherits in them"
 	noPlace   = " follows the place and language of a machine: it is not there for scripts"
 )
 
@@ -49,19 +51,32 @@ var kinds = [...]string{"Object", "Array", "String", "Number", "Date", "Error"}
 var removed = map[string]string{
 	"match": noRegExp, "matchAll": noRegExp, "search": noRegExp,
 	"normalize": noBound, "raw": noBound, "flat": noBound, "flatMap": noBound, "copyWithin": noBound, "toLocaleString": noBound,
-	"bind": noBound, "defineProperties": noUse, "getOwnPropertyDescriptor": noUse, "getOwnPropertyDescriptors": noUse,
-	"getOwnPropertyNames": noUse, "getOwnPropertySymbols": noUse, "setPrototypeOf": noUse,
+	"bind": noBound, "create": noInherit, "setPrototypeOf": noInherit, "getPrototypeOf": noInherit, "__proto__": noInherit,
+	"defineProperty": noUse, "defineProperties": noUse, "seal": noUse, "isSealed": noUse, "getOwnPropertyDescriptor": noUse, "getOwnPropertyDescriptors": noUse,
+	"getOwnPropertyNames": noUse, "getOwnPropertySymbols": noUse,
 	"union": noSet, "intersection": noSet, "difference": noSet, "symmetricDifference": noSet,
 	"isSubsetOf": noSet, "isSupersetOf": noSet, "isDisjointFrom": noSet,
 	"constructor": noUse, "toLocaleDateString": noPlace, "toLocaleTimeString": noPlace,
 }
 
+// unread are the properties that a script can neither read nor write by their name.
+// How an error came about is no text of bounded length, and not the same wherever the
+// script is run. Prototypes are what a script must not make: goja looks through them by
+// recursion, which no limit ends but that of the process's stack; and an element that
+// a list inherits could be a function, which would change the list while a built-in
+// walks it.
+var unread = setOf("stack prototype")
+
 // Methods that are bounded by what they are called on.
 var (
-	cappedArrays = setOf("concat every fill filter find findIndex findLast findLastIndex forEach includes indexOf lastIndexOf " +
+	cappedArrays = setOf("every fill filter find findIndex findLast findLastIndex forEach includes indexOf lastIndexOf " +
 		"map reduce reduceRight reverse shift slice some splice unshift with toReversed toSpliced")
+	// indexes are their arguments that are numbers: from the first of the two to before
+	// the second.
+	indexes = map[string][2]int{"fill": {1, 3}, "includes": {1, 2}, "indexOf": {1, 2}, "lastIndexOf": {1, 2},
+		"slice": {0, 2}, "splice": {0, 2}, "toSpliced": {0, 2}, "with": {0, 1}}
 	cappedTexts   = setOf("includes indexOf lastIndexOf localeCompare split toLowerCase toUpperCase toLocaleLowerCase toLocaleUpperCase")
-	cappedObjects = setOf("entries keys values freeze seal isFrozen isSealed")
+	cappedObjects = setOf("entries keys values freeze isFrozen")
 )
 
 // Methods that are bounded as they are, and by how deep they are within others alone:
@@ -91,7 +106,7 @@ func setOf(words string) map[string]bool {
 var ofDates = setOf("getTimezoneOffset parse toDateString toJSON toTimeString")
 
 // special are the names that installOne bounds.
-var special = setOf("apply assign call concat defineProperty entries keys values from fromEntries padEnd padStart repeat replace replaceAll sort toSorted name message")
+var special = setOf("apply assign call concat entries keys values from fromEntries padEnd padStart repeat replace replaceAll sort toSorted name message")
 
 // capped tells whether a name needs install before it can be used.
 func capped(name string) bool {
@@ -119,15 +134,14 @@ func (r *run) install(name string) {
 	}
 	if cappedArrays[name] {
 		r.wrap(array, name, func(call goja.FunctionCall, orig native) goja.Value {
-			total := r.list(call.This)
-			for _, a := range call.Arguments {
-				if o, ok := a.(*goja.Object); ok && o.ClassName() == "Array" {
-					total += r.list(o)
+			// What is converted may make the list longer, so it is converted before.
+			at := indexes[name]
+			for i := at[0]; i < min(at[1], len(call.Arguments)); i++ {
+				if o, ok := call.Arguments[i].(*goja.Object); ok {
+					call.Arguments[i] = o.ToNumber()
 				}
 			}
-			if total > mostItems && name == "concat" {
-				r.tooMany("a list")
-			}
+			r.list(call.This)
 			return orig(call)
 		})
 	}
@@ -181,57 +195,20 @@ func (r *run) installOne(name string, array, text, object *goja.Object) {
 				r.wrap(r.prototype(kind), name, func(call goja.FunctionCall, orig native) goja.Value { return r.drain(orig(call)) })
 			}
 		}
-	case "sort", "toSorted":
+	case "concat":
 		r.wrap(array, name, func(call goja.FunctionCall, orig native) goja.Value {
-			r.list(call.This)
-			if goja.IsUndefined(call.Argument(0)) {
-				call.Arguments = []goja.Value{r.vm.ToValue(func(c goja.FunctionCall) goja.Value {
-					r.poll()
-					return r.vm.ToValue(r.short(c.Argument(0)).CompareTo(r.short(c.Argument(1))))
-				})}
-			}
-			return orig(call)
-		})
-	case "from":
-		r.wrap(r.owner("Array"), name, func(call goja.FunctionCall, orig native) goja.Value {
-			call.Arguments = append([]goja.Value{r.copied(call.Argument(0))}, call.Arguments[min(1, len(call.Arguments)):]...)
-			return orig(call)
-		})
-	case "fromEntries":
-		r.wrap(object, name, func(call goja.FunctionCall, orig native) goja.Value {
-			r.guardedList(call.Argument(0))
-			return orig(call)
-		})
-	case "assign":
-		r.wrap(object, name, func(call goja.FunctionCall, orig native) goja.Value {
-			total := 0
-			for _, a := range call.Arguments {
-				if total += r.fields(a); total > mostItems {
-					r.tooMany("objects with fields")
+			total := r.list(call.This)
+			call.This = r.copyOf(call.This)
+			for i, a := range call.Arguments {
+				if o, ok := a.(*goja.Object); ok && o.ClassName() == "Array" {
+					if total += r.list(o); total > mostItems {
+						r.tooMany("a list")
+					}
+					call.Arguments[i] = r.copyOf(o)
 				}
 			}
 			return orig(call)
 		})
-	case "defineProperty":
-		// A built-in that is made to be listed could be had without its name.
-		r.functions()
-		r.wrap(object, name, func(call goja.FunctionCall, orig native) goja.Value {
-			key := r.short(call.Argument(1))
-			if capped(key.String()) {
-				r.install(key.String())
-			}
-			return orig(goja.FunctionCall{This: call.This, Arguments: []goja.Value{call.Argument(0), key, call.Argument(2)}})
-		})
-	case "call":
-		r.count(r.functions(), name)
-	case "apply":
-		r.wrap(r.functions(), name, func(call goja.FunctionCall, orig native) goja.Value {
-			if a := call.Argument(1); !goja.IsUndefined(a) && !goja.IsNull(a) {
-				r.list(a)
-			}
-			return orig(call)
-		})
-	case "concat":
 		r.wrap(text, name, func(call goja.FunctionCall, orig native) goja.Value {
 			size := 0
 			args := make([]goja.Value, len(call.Arguments))
@@ -245,6 +222,64 @@ func (r *run) installOne(name string, array, text, object *goja.Object) {
 				r.tooLong()
 			}
 			return orig(goja.FunctionCall{This: this, Arguments: args})
+		})
+	case "sort", "toSorted":
+		// A copy is sorted: what compares may change the list.
+		r.wrap(array, name, func(call goja.FunctionCall, orig native) goja.Value {
+			list, sorted := call.This, r.copyOf(call.This)
+			if goja.IsUndefined(call.Argument(0)) {
+				call.Arguments = []goja.Value{r.vm.ToValue(func(c goja.FunctionCall) goja.Value {
+					r.poll()
+					return r.vm.ToValue(r.short(c.Argument(0)).CompareTo(r.short(c.Argument(1))))
+				})}
+			}
+			call.This = sorted
+			answer := orig(call)
+			if name == "toSorted" {
+				return answer
+			}
+			for i := range int(sorted.Get("length").ToInteger()) {
+				at := strconv.Itoa(i)
+				if list.(*goja.Object).Set(at, sorted.Get(at)) != nil {
+					panic(r.vm.NewTypeError("a frozen list cannot be sorted: use toSorted"))
+				}
+			}
+			return list
+		})
+	case "from":
+		r.wrap(r.owner("Array"), name, func(call goja.FunctionCall, orig native) goja.Value {
+			call.Arguments = append([]goja.Value{r.copied(call.Argument(0))}, call.Arguments[min(1, len(call.Arguments)):]...)
+			return orig(call)
+		})
+	case "fromEntries":
+		r.wrap(object, name, func(call goja.FunctionCall, orig native) goja.Value {
+			return orig(goja.FunctionCall{This: call.This, Arguments: []goja.Value{r.walkable(call.Argument(0))}})
+		})
+	case "assign":
+		r.install("__proto__") // which it would set
+		r.wrap(object, name, func(call goja.FunctionCall, orig native) goja.Value {
+			to := call.Argument(0)
+			if _, f := goja.AssertFunction(to); f {
+				panic(r.vm.NewTypeError("nothing is assigned to a function, in a script"))
+			}
+			to = orig(goja.FunctionCall{This: call.This, Arguments: []goja.Value{to}})
+			total := r.fields(to)
+			for _, from := range call.Arguments[1:] { // one after another, as a getter of one may add to the next
+				if total += r.fields(from); total > mostItems {
+					r.tooMany("objects with fields")
+				}
+				orig(goja.FunctionCall{This: call.This, Arguments: []goja.Value{to, from}})
+			}
+			return to
+		})
+	case "call":
+		r.count(r.functions(), name)
+	case "apply":
+		r.wrap(r.functions(), name, func(call goja.FunctionCall, orig native) goja.Value {
+			if a := call.Argument(1); !goja.IsUndefined(a) && !goja.IsNull(a) {
+				call.Arguments[1] = r.copyOf(a)
+			}
+			return orig(call)
 		})
 	case "repeat", "padStart", "padEnd":
 		r.wrap(text, name, func(call goja.FunctionCall, orig native) goja.Value {

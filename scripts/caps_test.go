@@ -15,10 +15,9 @@ import (
 // takes a bounded time whatever it is given, or calls back into the script at each
 // step. A newer goja with a new one fails here until somebody has judged it.
 var free = map[string]string{
-	"":       "Object Array String Number Boolean Date Math Error TypeError ReferenceError SyntaxError RangeError EvalError URIError NaN undefined Infinity isNaN isFinite parseInt parseFloat",
-	"Object": "length name prototype create getPrototypeOf hasOwn is isExtensible preventExtensions",
-	// __proto__ leads to nothing that a script does not reach, or that lacks its constructor.
-	"Object.prototype":   "hasOwnProperty isPrototypeOf propertyIsEnumerable toString valueOf __proto__",
+	"":                   "Object Array String Number Boolean Date Math Error TypeError ReferenceError SyntaxError RangeError EvalError URIError NaN undefined Infinity isNaN isFinite parseInt parseFloat",
+	"Object":             "length name prototype hasOwn is isExtensible preventExtensions",
+	"Object.prototype":   "hasOwnProperty isPrototypeOf propertyIsEnumerable toString valueOf",
 	"Function.prototype": "length name caller arguments toString", // the source: at most 256 KiB
 	"Array":              "length name prototype isArray of",
 	"Array.prototype":    "length",

@@ -24,8 +24,9 @@ const (
 	longestSource = 256 << 10
 	deepest       = 200 // brackets, and nodes of the tree
 	mostArrows    = 1000
-	deepArrows    = 8  // round brackets around an arrow: each is read twice where it is an arrow's own
-	mostParts     = 32 // of one template
+	deepArrows    = 8    // round brackets around an arrow: each is read twice where it is an arrow's own
+	mostColons    = 5000 // a label is compared with each that it is within, as it is read
+	mostParts     = 32   // of one template
 	// checkTime is for what the counts above do not see, on a busy machine.
 	checkTime = 5 * time.Second
 )
@@ -123,7 +124,7 @@ func shallow(name string, source []byte) *core.ScriptError {
 	if i := bytes.IndexByte(source, 0); i >= 0 {
 		return wrong(i, "there is a zero byte in it")
 	}
-	depth, round, arrows := 0, 0, 0
+	depth, round, arrows, colons := 0, 0, 0, 0
 	for i, c := range source {
 		switch c {
 		case '(':
@@ -138,6 +139,10 @@ func shallow(name string, source []byte) *core.ScriptError {
 			}
 		case ')', ']', '}':
 			depth = max(depth-1, 0)
+		case ':':
+			if colons++; colons > mostColons {
+				return wrong(i, "there are more than 5000 colons")
+			}
 		case '>':
 			if i > 0 && source[i-1] == '=' {
 				if arrows++; arrows > mostArrows {
@@ -344,8 +349,17 @@ func (c *checker) enter(node ast.Node) {
 				c.refuse(n.Callee.Idx1()-1, called+why)
 			}
 		}
+	case *ast.ClassLiteral:
+		if n.SuperClass != nil {
+			c.refuse(at(), "extends"+noInherit)
+		}
 	case *ast.ObjectLiteral:
 		for _, p := range n.Value {
+			if k, ok := p.(*ast.PropertyKeyed); ok && !k.Computed {
+				if s, ok := k.Key.(*ast.StringLiteral); ok && s.Value == "__proto__" {
+					c.refuse(s.Idx, "__proto__"+noInherit)
+				}
+			}
 			if s, ok := p.(*ast.SpreadElement); ok {
 				s.Expression = c.call(guardFields, s.Expression)
 			}
@@ -364,10 +378,9 @@ func (c *checker) mention(name string) {
 	}
 }
 
-// reads refuses a property that is read by its name: how an error came about is no
-// text of bounded length, and not the same wherever the script is run.
+// reads refuses a property that a script names and has no use for.
 func (c *checker) reads(at file.Idx, name string) {
-	if name == "stack" {
+	if unread[name] {
 		c.refuse(at, name+noUse)
 	}
 }

@@ -35,7 +35,7 @@ func (r *run) guards() {
 			}
 			return c.Argument(0)
 		},
-		guardList:   func(c goja.FunctionCall) goja.Value { return r.guardedList(c.Argument(0)) },
+		guardList:   func(c goja.FunctionCall) goja.Value { return r.walkable(c.Argument(0)) },
 		guardDate:   r.moment,
 		guardCaught: func(c goja.FunctionCall) goja.Value { r.caught(c.Argument(0)); return goja.Undefined() },
 		guardFields: func(c goja.FunctionCall) goja.Value { r.fields(c.Argument(0)); return c.Argument(0) },
@@ -46,8 +46,8 @@ func (r *run) guards() {
 			}
 			if t, ok := v.(goja.String); ok && t.Length() < 32 {
 				switch name := t.String(); {
-				case name == "stack":
-					panic(r.vm.NewTypeError("stack" + noUse))
+				case unread[name]:
+					panic(r.vm.NewTypeError(name + noUse))
 				case capped(name):
 					r.install(name)
 				}
@@ -140,9 +140,11 @@ var (
 	typeSet = reflect.TypeFor[[]any]()
 )
 
-// guardedList demands what may be gone through natively: a list, a text, a Map or a
-// Set, or nothing. Anything else could go on for ever without a step of the script.
-func (r *run) guardedList(v goja.Value) goja.Value {
+// walkable demands what may be gone through natively: a list, a text, a Map or a Set,
+// or nothing. Anything else could go on for ever without a step of the script. A list
+// is given as a copy: the engine asks how long it is at each step, and nobody else has
+// the copy, to make it longer meanwhile.
+func (r *run) walkable(v goja.Value) goja.Value {
 	switch v := v.(type) {
 	case goja.String:
 		return r.short(v)
@@ -151,9 +153,27 @@ func (r *run) guardedList(v goja.Value) goja.Value {
 			r.poll()
 			return v
 		}
-		r.list(v)
+		return r.copyOf(v)
 	}
 	return v
+}
+
+// copyOf is a list with what another one has.
+func (r *run) copyOf(v goja.Value) *goja.Object {
+	n := r.list(v)
+	return r.items(v.(*goja.Object), n)
+}
+
+// items is a list of the first n elements of what is one, or like one.
+func (r *run) items(o *goja.Object, n int64) *goja.Object {
+	out := make([]any, max(n, 0))
+	for i := range out {
+		r.poll()
+		if out[i] = o.Get(strconv.Itoa(i)); out[i] == goja.Value(nil) {
+			out[i] = goja.Undefined()
+		}
+	}
+	return r.vm.NewArray(out...)
 }
 
 // fields demands an object whose fields built-ins may walk, and says how many they
@@ -226,7 +246,7 @@ func (r *run) drain(iterator goja.Value) goja.Value {
 func (r *run) copied(v goja.Value) goja.Value {
 	o, ok := v.(*goja.Object)
 	if !ok {
-		return r.guardedList(v)
+		return r.walkable(v)
 	}
 	if t := o.ExportType(); o.ClassName() == "Object" && (t == typeMap || t == typeSet) {
 		return r.drain(o)
@@ -239,31 +259,24 @@ func (r *run) copied(v goja.Value) goja.Value {
 	if n > mostItems {
 		r.tooMany("a list")
 	}
-	out := make([]any, max(n, 0))
-	for i := range out {
-		r.poll()
-		if out[i] = o.Get(strconv.Itoa(i)); out[i] == goja.Value(nil) {
-			out[i] = goja.Undefined()
-		}
-	}
-	return r.vm.NewArray(out...)
+	return r.items(o, n)
 }
 
 // join is Array.prototype.join, which every list goes through that becomes a text:
 // one that holds itself many times over is longer than any time limit.
 func (r *run) join(call goja.FunctionCall) goja.Value {
-	r.list(call.This)
+	o, sep := call.This.ToObject(r.vm), ","
+	if s := call.Argument(0); !goja.IsUndefined(s) {
+		sep = r.short(s).String()
+	}
+	n := r.list(o) // now: what separates may have made it longer
 	if r.joining >= deepJoin {
 		panic(r.vm.NewTypeError("lists nested too deep to be a text"))
 	}
 	r.joining++
 	defer func() { r.joining-- }()
-	o, sep := call.This.(*goja.Object), ","
-	if s := call.Argument(0); !goja.IsUndefined(s) {
-		sep = r.short(s).String()
-	}
 	var out strings.Builder
-	for i := range int(o.Get("length").ToInteger()) {
+	for i := range int(n) {
 		if i > 0 {
 			out.WriteString(sep)
 		}
