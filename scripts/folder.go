@@ -12,6 +12,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -23,6 +24,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"headway/core"
@@ -192,14 +194,22 @@ func (f *Folder) read(name string, info fs.FileInfo, was *entry) *entry {
 	return e
 }
 
-// Read reads a script's file, and no more of it than tells that it is too long.
+// Read reads a script's file, and no more of it than tells that it is too long. What
+// is no file, as a pipe, might never be read to its end, nor be opened.
 func Read(path string) ([]byte, error) {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	return io.ReadAll(io.LimitReader(file, longestSource+1))
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is no regular file")}
+	}
 }
 
 func (e *entry) failuresSince() []time.Time {
