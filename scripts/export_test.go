@@ -14,3 +14,6 @@ func Banned(name string) bool {
 
 // BuiltIn are the names that no script may have.
 func BuiltIn() []string { return builtIn }
+
+// LeaveBehind counts n rankings that do not stop.
+func (f *Folder) LeaveBehind(n int32) { f.behind.Add(n) }

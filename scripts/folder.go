@@ -48,6 +48,7 @@ type Folder struct {
 	clock   core.Clock
 	log     *slog.Logger
 	turns   chan struct{}
+	behind  atomic.Int32                      // rankings that were left behind
 	entries atomic.Pointer[map[string]*entry] // by name; replaced as a whole by look
 
 	mu   sync.Mutex // one look at a time; guards what follows
@@ -177,7 +178,7 @@ func (f *Folder) read(name string, info fs.FileInfo, was *entry) *entry {
 		} else {
 			sum := sha256.Sum256(source)
 			e.sum = hex.EncodeToString(sum[:])
-			e.script, err = load(name, file, source, f.turns, &e.hung)
+			e.script, err = load(name, file, source, f.turns, &e.hung, &f.behind)
 		}
 	}
 	if err == nil {
@@ -202,7 +203,6 @@ func Read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, longestSource+1))
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
@@ -210,6 +210,7 @@ func Read(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is no regular file")}
 	}
+	return io.ReadAll(io.LimitReader(file, longestSource+1))
 }
 
 func (e *entry) failuresSince() []time.Time {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -294,4 +295,47 @@ func TestMoreScriptsThanAreRead(t *testing.T) {
 	if log := d.log.String(); !strings.Contains(log, "left_out=2") {
 		t.Errorf("the log does not tell: %s", log)
 	}
+}
+
+// A call must not wait for a dry run, also where there is one processor.
+func TestDryRunTakesNoTurn(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	d := newDesk(t, map[string]string{"good.js": one})
+	d.write("bad.js", "function score() { for (;;) {} }")
+	good, err := d.Find("good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked := make(chan struct{})
+	go func() { d.Look(); close(looked) }()
+	for calls := 0; ; calls++ {
+		select {
+		case <-looked:
+			d.want("bad", 0, "longer than")
+			if calls == 0 {
+				t.Error("no call was ranked meanwhile")
+			}
+			return
+		default:
+		}
+		q := auction(1) // within the limit of a call
+		if err := good.Rank(q, make([]core.Rank, 1), make([]bool, 1)); err != nil && strings.Contains(err.Error(), "as many rankings") {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Rankings that do not stop take processors, so there is an end to how many there are;
+// it is held against no script.
+func TestTooManyLeftBehind(t *testing.T) {
+	d := newDesk(t, map[string]string{"a.js": one})
+	d.LeaveBehind(8)
+	for range 5 {
+		d.want("a", 0, "a.js:1: as many rankings as may be left behind do not stop")
+	}
+	d.write("b.js", two)
+	d.Look()
+	d.want("b", 0, "b.js:1: as many rankings as may be left behind do not stop")
+	d.LeaveBehind(-1)
+	d.want("a", 1, "")
 }

@@ -1,6 +1,7 @@
 package scripts
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -17,14 +18,14 @@ const loadLimit = 500 * time.Millisecond
 // measured and one where nothing was. file is what errors call it; name what
 // decisions do. The error is a *core.ScriptError.
 func Load(name, file string, source []byte) (core.Script, error) {
-	s, err := load(name, file, source, newTurns(), &atomic.Int32{})
+	s, err := load(name, file, source, newTurns(), &atomic.Int32{}, &atomic.Int32{})
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-func load(name, file string, source []byte, turns chan struct{}, hung *atomic.Int32) (*script, *core.ScriptError) {
+func load(name, file string, source []byte, turns chan struct{}, hung, left *atomic.Int32) (*script, *core.ScriptError) {
 	ok, wrong := check(file, source)
 	if wrong != nil {
 		wrong.Msg = plain(wrong.Msg)
@@ -34,17 +35,16 @@ func load(name, file string, source []byte, turns chan struct{}, hung *atomic.In
 	if err != nil {
 		return nil, &core.ScriptError{Script: file, Msg: err.Error()}
 	}
-	s := &script{checked: ok, name: name, file: file, find: find, turns: turns, hung: hung}
-	var tried atomic.Int32 // a dry run that hangs is not held against the calls
+	s := &script{checked: ok, name: name, file: file, find: find, turns: turns, hung: hung, left: left}
+	// A dry run takes no turn of a call's, and one that hangs is not held against the
+	// calls of this script.
 	dry := *s
-	dry.hung = &tried
+	dry.turns, dry.hung = make(chan struct{}, 1), &atomic.Int32{}
 	for _, q := range [...]*core.Question{sample(true), sample(false)} {
 		n := len(q.Candidates)
 		if err := dry.Rank(q, make([]core.Rank, n), make([]bool, n)); err != nil {
-			e := dry.fail(0, err.Error())
-			if x, ok := err.(*core.ScriptError); ok {
-				e = x
-			}
+			var e *core.ScriptError
+			errors.As(err, &e)
 			return nil, e
 		}
 	}

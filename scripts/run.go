@@ -27,6 +27,9 @@ const (
 	mostHeap             = 32 << 20
 	// mostHung rankings of one script may be left behind at once.
 	mostHung = 2
+	// mostLeft rankings and dry runs of all scripts may be left behind at once: they
+	// hold no turn, so nothing else bounds the processors that they take.
+	mostLeft = 8
 	longest  = 200 // characters of an error
 	exact    = 1 << 53
 )
@@ -39,7 +42,8 @@ type script struct {
 	file  string
 	find  *goja.Program // gives score, or undefined
 	turns chan struct{} // as many as there are processors; shared by all scripts
-	hung  *atomic.Int32
+	hung  *atomic.Int32 // rankings of this script that were left behind
+	left  *atomic.Int32 // and of all
 }
 
 // newTurns bounds how many rankings run at once, so that each gets a processor.
@@ -70,6 +74,7 @@ type run struct {
 var (
 	errBusy = errors.New("as many rankings as there are processors are under way")
 	errHung = errors.New("it hung twice and did not stop")
+	errLeft = errors.New("as many rankings as may be left behind do not stop: start again without their scripts")
 )
 
 // Rank scores every candidate (core.Script). It returns within q.Limit and the time
@@ -77,6 +82,9 @@ var (
 func (s *script) Rank(q *core.Question, ranks []core.Rank, in []bool) error {
 	if s.hung.Load() >= mostHung {
 		return s.fail(0, errHung.Error())
+	}
+	if s.left.Load() >= mostLeft {
+		return &busy{s.fail(0, errLeft.Error())}
 	}
 	timer := time.NewTimer(min(q.Limit, lookAfter))
 	defer timer.Stop()
@@ -99,7 +107,7 @@ func (s *script) Rank(q *core.Question, ranks []core.Rank, in []bool) error {
 		if r.ended.CompareAndSwap(false, true) {
 			<-s.turns
 		} else {
-			s.hung.Add(-1) // it was left behind
+			s.behind(-1) // it was left behind
 		}
 		r.done <- err
 		if r.stopped.Load() { // what it made is given back now: the next one may make as much
@@ -122,14 +130,17 @@ func (s *script) Rank(q *core.Question, ranks []core.Rank, in []bool) error {
 		return r.answer(nil, ranks, in)
 	case <-timer.C:
 	}
-	s.hung.Add(1)
+	s.behind(1)
 	if r.ended.CompareAndSwap(false, true) {
 		<-s.turns // another one may run
 	} else {
-		s.hung.Add(-1) // it has ended just now
+		s.behind(-1) // it has ended just now
 	}
 	return s.fail(0, why+" and did not stop")
 }
+
+// behind counts the rankings that are left behind.
+func (s *script) behind(n int32) { s.hung.Add(n); s.left.Add(n) }
 
 // watch waits for a ranking until its limit, or until it has taken too much memory;
 // why says which. Within 10 ms no script takes much.
@@ -290,8 +301,11 @@ func (r *run) place(i int, c *core.Candidate, v goja.Value) string {
 			return "a list that is not [tier, number]"
 		}
 		t := tier.ToFloat()
-		if t != math.Trunc(t) || math.Abs(t) > exact {
+		if t != math.Trunc(t) {
 			return "the tier " + tier.String() + ", which is no whole number"
+		}
+		if math.Abs(t) > exact {
+			return "the tier " + tier.String() + ", which is beyond 2^53"
 		}
 		rank.Tier, rank.Cost = int(t), cost.ToFloat()
 	}
