@@ -4,7 +4,8 @@
 //   function score(job, offer, auction) { return offer.charge_usd; }
 // It gives a number, the lowest first; or [tier, number], every lower tier first (a tier is a whole number); or null to
 // leave the offer out. Ties go by charge_usd for a number and by price_usd for [tier, number], then by id. An unknown figure
-// is undefined. Everything is read-only. Time is the call's, dates are in UTC.
+// is undefined. Everything is read-only. Time is the call's, dates are in UTC. Classes and objects inherit from nothing: there
+// is no extends, prototype, __proto__, Object.create or Object.defineProperty; nor are there regular expressions or JSON.
 
 type Score = number | [tier: number, cost: number] | null;
 

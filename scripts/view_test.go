@@ -145,6 +145,10 @@ function score(job, offer) { return job.model === 'sample' ? 0 : by[offer.id]; }
 		t.Fatal(err)
 	}
 	want := []core.Rank{{}, {Tier: -2, Cost: 1.5, Price: q.Candidates[1].Price}, {Cost: -3, Price: q.Candidates[2].Charge}}
+	const far = "function score(job) { return job.model === 'sample' ? 0 : [9e16, 1]; }"
+	if err := load(t, far).Rank(q, make([]core.Rank, 3), make([]bool, 3)); err == nil || !strings.Contains(err.Error(), "the tier 90000000000000000, which is beyond 2^53") {
+		t.Errorf("a tier that is too large: %v", err)
+	}
 	if !slices.Equal(ranks, want) || !slices.Equal(in, []bool{false, true, true}) {
 		t.Errorf("%v %v", ranks, in)
 	}
