@@ -124,6 +124,9 @@ func named(name string) (core.Strategy, core.Script, error) {
 	}
 	file := name
 	source, err := scripts.Read(file)
+	if os.IsNotExist(err) && core.Model(name) == core.AutoModel {
+		return nil, nil, failed{&core.Error{Kind: core.NotFound, Msg: name + ": it is the Auto Router's model, no strategy and no script", Hint: "it ranks as fastest does"}}
+	}
 	if os.IsNotExist(err) && scripts.CheckName(name) == nil {
 		folder := "scripts"
 		if f, err := conf.Load(usualFile, os.LookupEnv); err == nil && f.Scripts != "" {

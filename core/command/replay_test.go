@@ -292,6 +292,9 @@ func TestReplay(t *testing.T) {
 	if code, _, said := headway(bin, data, nil, "strategy", "replay", "nothing", "--data", data); code != 1 || !strings.Contains(said, "no such strategy") {
 		t.Errorf("a strategy that is not there: exit %d, %q", code, said)
 	}
+	if code, _, said := headway(bin, data, nil, "strategy", "replay", "auto", "--data", data); code != 1 || !strings.Contains(said, "no strategy and no script") {
+		t.Errorf("the Auto Router as a strategy: exit %d, %q", code, said)
+	}
 	if err := g.stop(); err != nil {
 		t.Error(err)
 	}
