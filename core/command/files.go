@@ -197,7 +197,7 @@ func checkScripts(f *conf.File, clock core.Clock) error {
 		names = append(names, s.Name)
 		if s.Error != nil {
 			f.Notes = append(f.Notes, conf.Problem{File: filepath.Join(f.Scripts, s.Name+".js"), Line: s.Error.Line, Reason: s.Error.Message,
-				Hint: "until it is mended the default strategy ranks in its place"})
+				Hint: "a start has the default strategy rank in its place until it is mended; a server that runs keeps the last good one"})
 		}
 	}
 	return f.CheckScripts(names)

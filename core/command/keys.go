@@ -33,10 +33,10 @@ func keyCommand() *cli.Command {
 			},
 			{
 				Name: "list", Aliases: []string{"ls"}, Usage: "list the keys and what each has spent", UsageText: "headway key list [ID|NAME] [--json]",
-				Description: "LEFT is what is left of each budget, which begins anew at the start of the UTC day under RENEWS; what calls under\n" +
-					"way have set aside is not left. LIMITS are those of rate and of calls at once. ALSO is there where a key has more:\n" +
-					"price caps, lists of models, labels. With an id or a name each of the key's settings has a line, called as the flag\n" +
-					"of headway key set that changes it. Nothing shows a key's text again.\n\nExample:\n   headway key list ci",
+				Description: "SPENT is of all time. LEFT is what is left of each budget, which begins anew at the start of the UTC day under RENEWS;\n" +
+					"what calls under way have set aside is not left. LIMITS are those of rate and of calls at once. ALSO is there where a\n" +
+					"key has more: price caps, lists of models, labels. With an id or a name each of the key's settings has a line, called\n" +
+					"as the flag of headway key set that changes it. Nothing shows a key's text again.\n\nExample:\n   headway key list ci",
 				Flags: serverFlags(jsonFlag()),
 				Action: func(c *cli.Context) error {
 					if c.Args().Len() > 0 {

@@ -29,8 +29,9 @@ func strategyCommand(p Program) *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name: "list", Usage: "list the scripts of the server, and what is wrong with them", UsageText: "headway strategy list [--json]",
-				Description: "A script that is refused stays as it last was; one that is set aside failed three times within a minute: the\n" +
-					"built-in default ranks in its place until the file changes.\n\nExample:\n   headway strategy list",
+				Description: "IN FORCE says that a script can rank, USED BY what has it rank: routing.strategy or a key. One that is refused stays in\n" +
+					"force as it last was; one that is set aside failed three times within a minute. Where one is set aside, or missing,\n" +
+					"the built-in default ranks in its place until its file changes.\n\nExample:\n   headway strategy list",
 				Flags: serverFlags(jsonFlag()), Action: onServer(nil, listScripts),
 			},
 			{
@@ -71,7 +72,7 @@ func listScripts(ctx context.Context, c *cli.Context, s *control.Client, _ []str
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, list)
 	}
-	t := table{head: []string{"SCRIPT", "STATE", "IN FORCE", ">DECISIONS", ">FAILURES", "LAST ERROR"}, empty: "there are no scripts; routing.scripts of the file names their folder, which takes effect at a start"}
+	t := table{head: []string{"SCRIPT", "STATE", "IN FORCE", "USED BY", ">DECISIONS", ">FAILURES", "LAST ERROR"}, empty: "there are no scripts: the folder that routing.scripts names in the file is empty, or the file named none when the server started"}
 	for _, x := range list.Items {
 		inForce, wrong := "no", ""
 		if x.InForce {
@@ -83,7 +84,7 @@ func listScripts(ctx context.Context, c *cli.Context, s *control.Client, _ []str
 				wrong = fmt.Sprintf("line %d: %s", x.Error.Line, wrong)
 			}
 		}
-		t.add(x.Name, x.State, inForce, strconv.FormatInt(x.Decisions, 10), strconv.FormatInt(x.Failures, 10), wrong)
+		t.add(x.Name, x.State, inForce, printable(strings.Join(x.UsedBy, ", ")), strconv.FormatInt(x.Decisions, 10), strconv.FormatInt(x.Failures, 10), wrong)
 	}
 	t.write(c.App.Writer)
 	return nil

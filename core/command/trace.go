@@ -14,6 +14,7 @@ import (
 
 	"headway/core"
 	"headway/core/control"
+	"headway/core/market"
 )
 
 func traceCommand() *cli.Command {
@@ -299,9 +300,16 @@ func traceDecision(w io.Writer, d *core.Decision) {
 	if scripted {
 		fmt.Fprintln(w, "  the script's own scores: lower tiers first, then lower scores")
 	}
+	bySpeed := d.RankedOn == market.RankedOnOutputSpeed
+	if bySpeed {
+		fmt.Fprintln(w, "  the highest output speed of an offer's own jobs comes first; those with fewer than five of them follow, by price")
+	}
 	head := []string{"  #", "OFFER", ">SCORE"}
-	if scripted {
+	switch {
+	case scripted:
 		head = []string{"  #", "OFFER", ">TIER", ">SCORE"}
+	case bySpeed:
+		head = []string{"  #", "OFFER", ">OWN JOBS", ">OWN TOK/S"}
 	}
 	t := table{head: append(head, ">CHARGE", ">WAIT", ">BASE", ">PREFILL", ">OUTPUT", ">QUEUE", ">TTFT", ">FRESH", ">CACHED", ">EXPECTED OUT", "REFUSED")}
 	for i, o := range d.Offers {
@@ -323,6 +331,13 @@ func traceDecision(w io.Writer, d *core.Decision) {
 				tier = strconv.Itoa(int(o.Tier.V))
 			}
 			cells = append(cells, tier)
+		}
+		if bySpeed {
+			jobs := absent
+			if score = absent; o.Basis != nil {
+				jobs, score = strconv.FormatInt(o.Basis.OwnJobs, 10), unit(o.Basis.OwnTPS, "")
+			}
+			cells = append(cells, jobs)
 		}
 		t.add(append(cells, score, dollars(o.Charge), ms(o.PredictedWait), ms(o.Terms.Base), ms(o.Terms.Prefill), ms(o.Terms.Output), ms(o.Terms.Queue),
 			ms(o.TTFT), number(o.Fresh), number(o.Cached), number(o.Output), string(o.Refused))...)

@@ -223,8 +223,8 @@ func (c *Client) Offers(ctx context.Context) (List[Offer], error) {
 }
 
 // ListScripts lists the scripts.
-func (c *Client) ListScripts(ctx context.Context) (List[core.ScriptState], error) {
-	return all[core.ScriptState](ctx, c, "scripts")
+func (c *Client) ListScripts(ctx context.Context) (List[Script], error) {
+	return all[Script](ctx, c, "scripts")
 }
 
 // Keys lists the keys.

@@ -233,6 +233,11 @@ func later(q *Query, refused []Refused) error {
 		err.Hint = "the key's owner is the owner of what serves the model, and such offers serve others; headway key set KEY --serve-own lets them serve this key too"
 		return err
 	}
+	if !first.OK && slices.ContainsFunc(refused, func(r Refused) bool { return r.Reason == core.RefusedStrategy }) {
+		err.RetryAfter = unknownReturn
+		err.Hint = fmt.Sprintf("the strategy %s leaves out offers that could answer such a call; headway strategy test shows what it does", q.Asked)
+		return err
+	}
 	if !first.OK {
 		err.RetryAfter = unknownReturn
 		err.Hint = "none of them returns by itself: whoever runs this gateway sees each reason in its list of offers"

@@ -6,7 +6,7 @@ import "headway/core"
 const (
 	rankedOnPrice        = "price"
 	rankedOnPriceAndWait = "price-and-wait"
-	rankedOnOutputSpeed  = "output-speed"
+	RankedOnOutputSpeed  = "output-speed"
 	rankedOnTTFT         = "ttft"
 	rankedOnBalanced     = "balanced"
 	rankedOnScript       = "script" // its own score
@@ -92,7 +92,7 @@ func (cheapest) Score(_ *core.Job, _ *core.Auction, c *core.Candidate) (core.Ran
 type fastest struct{}
 
 func (fastest) Name() string                  { return "fastest" }
-func (fastest) RankedOn(*core.Auction) string { return rankedOnOutputSpeed }
+func (fastest) RankedOn(*core.Auction) string { return RankedOnOutputSpeed }
 
 func (fastest) Score(_ *core.Job, _ *core.Auction, c *core.Candidate) (core.Rank, bool) {
 	if m := &c.Measures.Output; m.Own.OK && m.Jobs >= ownJobs {
