@@ -11,18 +11,19 @@ import (
 // A built-in runs to its end: goja cannot interrupt it. So each that walks or makes
 // something takes at most this much, and those that cannot be bounded are gone.
 const (
-	mostItems = 2048     // elements of a list, fields of an object
-	mostText  = 16 << 10 // characters of a text
-	deepJoin  = 16       // lists within lists, as a text
-	callDepth = 200      // functions that call one another
-	noSet     = " (sets are compared by hand)"
-	noRegExp  = " takes a regular expression, which cannot be stopped: a script has none"
-	noBound   = " has no bound: it is not there for scripts"
-	noCode    = " makes code of text: it is not there for scripts"
-	noUse     = " is not there for scripts"
-	noPromise = " is not there for scripts: they have no promises"
-	noInherit = " is not there for scripts: nothing inherits in them"
-	noPlace   = " follows the place and language of a machine: it is not there for scripts"
+	mostItems  = 2048          // elements of a list, fields of an object
+	mostText   = 16 << 10      // characters of a text
+	mostListed = 16 * mostText // characters of the texts in a list that is sorted, joined to another or spread
+	deepJoin   = 16            // lists within lists, as a text
+	callDepth  = 200           // functions that call one another
+	noSet      = " (sets are compared by hand)"
+	noRegExp   = " takes a regular expression, which cannot be stopped: a script has none"
+	noBound    = " has no bound: it is not there for scripts"
+	noCode     = " makes code of text: it is not there for scripts"
+	noUse      = " is not there for scripts"
+	noPromise  = " is not there for scripts: they have no promises"
+	noInherit  = " is not there for scripts: nothing inherits in them"
+	noPlace    = " follows the place and language of a machine: it is not there for scripts"
 )
 
 // bannedNames are the global names that a script may not mention, and why.

@@ -164,14 +164,22 @@ func (r *run) copyOf(v goja.Value) *goja.Object {
 	return r.items(v.(*goja.Object), n)
 }
 
-// items is a list of the first n elements of what is one, or like one.
+// items is a list of the first n elements of what is one, or like one. What gets it, as
+// Math.max does, may read each text as a number, again and again where it compares.
 func (r *run) items(o *goja.Object, n int64) *goja.Object {
-	out := make([]any, max(n, 0))
+	out, size := make([]any, max(n, 0)), 0
 	for i := range out {
 		r.poll()
-		if out[i] = o.Get(strconv.Itoa(i)); out[i] == goja.Value(nil) {
-			out[i] = goja.Undefined()
+		v := o.Get(strconv.Itoa(i))
+		switch t := v.(type) {
+		case nil:
+			v = goja.Undefined()
+		case goja.String:
+			if size += t.Length(); size > mostListed {
+				panic(r.vm.NewTypeError("a list of more than %d characters", mostListed))
+			}
 		}
+		out[i] = v
 	}
 	return r.vm.NewArray(out...)
 }

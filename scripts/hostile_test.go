@@ -272,6 +272,9 @@ var hostile = []struct {
 	{"labels", labels(30_000) + "1", 1},
 	{"source map", "function score() { return 0; }\nthrow 1\n//# sourceMappingURL=/etc/passwd", 2},
 	{"too large", "//" + strings.Repeat("x", 256<<10), 0},
+	{"built-ins that compare long texts as numbers", "function score() {\n  const a = [], s = '0.' + '1'.repeat(16000), t = '-' + s; for (let i = 0; i < 2048; i++) a.push(i % 3 ? s : t);\n  return a.sort(Math.max)[0]; }", 3},
+	{"the same, sorted as a copy", "function score() {\n  const a = [], s = '0.' + '1'.repeat(16000); for (let i = 0; i < 2048; i++) a.push(s);\n  return a.toSorted(Math.atan2)[0]; }", 3},
+	{"long texts as arguments", "function score() {\n  const a = [], s = '0.' + '1'.repeat(16000); for (let i = 0; i < 2048; i++) a.push(s);\n  return Math.max(...a); }", 3},
 }
 
 // report is what a child saw.
