@@ -135,6 +135,9 @@ type Estimate struct {
 	MaxOutput int64
 }
 
+// Input is how many tokens the prompt is expected to have.
+func (e *Estimate) Input() int64 { return e.Fresh + e.Cached }
+
 // Usage is what a provider reported or what was estimated. Input tokens are in
 // three parts that do not overlap: uncached, read from the cache, written to it.
 type Usage struct {

@@ -85,7 +85,7 @@ var auctionFields = []field[*core.Question]{
 
 // rates are those that hold for a call with that much input.
 func rates(c *core.Candidate) *core.Rates {
-	return c.Offer.Price.For(c.Estimate.Fresh + c.Estimate.Cached)
+	return c.Offer.Price.For(c.Estimate.Input())
 }
 
 func measures(c *core.Candidate) *core.Measures {

@@ -71,7 +71,7 @@ func (c *call) reserve(p *market.Pick) error {
 	}
 	var tokens int64
 	if c.job.Operation != core.OpCountTokens {
-		tokens = p.Estimate.Fresh + p.Estimate.Cached + p.Estimate.Output
+		tokens = p.Estimate.Input() + p.Estimate.Output
 	}
 	err := c.hold.Reserve(c.id, c.highest(p), tokens, c.g.Clock())
 	if e := (*core.Error)(nil); errors.As(err, &e) && e.Kind == core.OverBudget {
@@ -84,7 +84,7 @@ func (c *call) reserve(p *market.Pick) error {
 func (c *call) advise(e *core.Error, p *market.Pick) {
 	short := *c.job
 	short.MaxOutput = core.Some[int64](1)
-	least, err := market.Highest(&short, p.Offer, p.Estimate.Fresh+p.Estimate.Cached)
+	least, err := market.Highest(&short, p.Offer, p.Estimate.Input())
 	switch {
 	case err != nil:
 	case c.job.Operation.Generates() && c.hold.Fits(least, c.g.Clock()):
@@ -97,7 +97,7 @@ func (c *call) advise(e *core.Error, p *market.Pick) {
 // highest is the most that the call can cost at an offer. What money cannot count
 // is more than any budget has.
 func (c *call) highest(p *market.Pick) core.Money {
-	most, err := market.Highest(c.job, p.Offer, p.Estimate.Fresh+p.Estimate.Cached)
+	most, err := market.Highest(c.job, p.Offer, p.Estimate.Input())
 	if err != nil {
 		return math.MaxInt64
 	}

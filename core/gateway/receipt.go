@@ -117,7 +117,7 @@ func (c *call) usage(r *core.Receipt, t *try) {
 	unheard := !answered && t.unheard()
 	estimated := false
 	if (answered || unheard) && u.Input() == 0 && c.job.PromptBytes > 0 {
-		u.UncachedInput = core.Some(t.pick.Estimate.Fresh + t.pick.Estimate.Cached)
+		u.UncachedInput = core.Some(t.pick.Estimate.Input())
 		estimated = true
 	}
 	if (answered || unheard) && c.job.Operation.Generates() {

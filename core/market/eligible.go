@@ -45,13 +45,13 @@ func refuse(q *Query, e *Entry, est core.Estimate) (reason core.Refusal, back co
 	if !e.Allowed(q.Key, routing) {
 		return core.RefusedModel, back
 	}
-	rates := o.Price.For(est.Fresh + est.Cached)
+	rates := o.Price.For(est.Input())
 	if !routing.PriceCap.Allows(rates) || q.Key != nil && !q.Key.PriceCap.Allows(rates) {
 		return core.RefusedPrice, back
 	}
 	if q.Job.Operation != core.OpCountTokens {
 		// A prompt may be counted wherever it would not fit.
-		if lim := o.Limits.Context; lim.OK && est.Fresh+est.Cached > lim.V-q.Job.MaxOutput.V {
+		if lim := o.Limits.Context; lim.OK && est.Input() > lim.V-q.Job.MaxOutput.V {
 			return core.RefusedContext, back
 		}
 		if lim := o.Limits.MaxOutput; lim.OK && q.Job.MaxOutput.V > lim.V {

@@ -30,7 +30,7 @@ func price(c *core.Candidate, op core.Operation) error {
 		return nil
 	}
 	est := c.Estimate
-	r := c.Offer.Price.For(est.Fresh + est.Cached)
+	r := c.Offer.Price.For(est.Input())
 	input, err1 := core.Money(r.Input).Times(est.Fresh)
 	cached, err2 := core.Money(r.CacheRead.Or(r.Input)).Times(est.Cached)
 	output, err3 := core.Money(r.Output).Times(est.Output)

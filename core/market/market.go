@@ -302,7 +302,7 @@ func (c *Choice) figures(r *core.Ranked, basis *core.RankedBasis, p *core.Candid
 	r.Offer, r.Charge, r.PredictedWait, r.TTFT = p.Offer.ID, core.Some(p.Charge), micro(p.Prediction.Wait()), p.TTFT
 	r.Terms = core.Terms{Base: p.Prediction.Base, Prefill: micro(p.Prediction.Prefill), Output: micro(p.Prediction.Output), Queue: p.Prediction.Queue}
 	r.Fresh, r.Cached, r.Output = core.Some(p.Estimate.Fresh), core.Some(p.Estimate.Cached), core.Some(p.Estimate.Output)
-	rates := p.Offer.Price.For(p.Estimate.Fresh + p.Estimate.Cached)
+	rates := p.Offer.Price.For(p.Estimate.Input())
 	basis.Input, basis.Output, basis.CacheRead, basis.Full = rates.Input, rates.Output, rates.CacheRead, p.Full
 	if p.Estimate.MaxOutput != usualMaximum(c.maxOutput, p.Estimate.Output) {
 		basis.MaxOutput = core.Some(p.Estimate.MaxOutput)

@@ -89,7 +89,7 @@ func tooLong(q *Query, refused []Refused) error {
 	for _, r := range refused {
 		if r.Reason == core.RefusedContext {
 			est := q.Reading.At(r.Entry.Offer)
-			input, largest = est.Fresh+est.Cached, max(largest, r.Entry.Offer.Limits.Context.V)
+			input, largest = est.Input(), max(largest, r.Entry.Offer.Limits.Context.V)
 		}
 	}
 	wanted := fmt.Sprintf("about %d tokens", input)
