@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"errors"
 	"math"
 
 	"headway/core"
@@ -74,10 +73,14 @@ func (c *call) reserve(p *market.Pick) error {
 		tokens = p.Estimate.Input() + p.Estimate.Output
 	}
 	err := c.hold.Reserve(c.id, c.highest(p), tokens, c.g.Clock())
-	if e := (*core.Error)(nil); errors.As(err, &e) && e.Kind == core.OverBudget {
+	if err == nil {
+		return nil
+	}
+	e := known(err)
+	if e.Kind == core.OverBudget {
 		c.advise(e, p)
 	}
-	return err
+	return e
 }
 
 // advise adds to the error of a budget what would make the call fit it.
